@@ -1,0 +1,74 @@
+package errs
+
+import "net/http"
+
+// Code is the stable, public name of a kind of failure. Clients switch on it;
+// the sentence beside it may change. Numbers that the wire contract already
+// gives a meaning keep it.
+type Code string
+
+// The public error codes. Every code a client can see is in this list.
+const (
+	Internal       Code = "E0000" // a fault of the server; the cause is in its log
+	Unavailable    Code = "E0001" // a part the server needs is out of reach; try again later
+	Invalid        Code = "E0003" // the request is malformed; the message names the field
+	AccountMissing Code = "E0005" // no such user
+	Unauthorized   Code = "E0012" // no credential, or one that is not valid
+	Forbidden      Code = "E0020" // the credential is valid and may not do this
+	NotFound       Code = "E0021" // no such thing, or not the caller's
+	Conflict       Code = "E0022" // the state of the thing does not allow this now
+	TooLarge       Code = "E0023" // the request is over a size limit
+	RateLimited    Code = "E0024" // too many requests or too much waiting work
+	MethodUnknown  Code = "E0025" // the route exists, the HTTP method does not
+	Unsupported    Code = "E0026" // the body has a content type the server does not read
+	Cancelled      Code = "E0027" // the caller went away before the answer
+	CanvasMissing  Code = "E1000"
+	ResultMissing  Code = "E1011" // no such run, or not the caller's
+	ToolsetMissing Code = "E1020"
+	NoCredits      Code = "E2002" // the credit balance does not allow the call
+)
+
+// statusClientClosed is the status logged for a caller that went away; nobody
+// reads it, and it must not count as a server error.
+const statusClientClosed = 499
+
+// Status is the HTTP status an answer with this code carries.
+func (c Code) Status() int {
+	switch c {
+	case Invalid:
+		return http.StatusBadRequest
+	case Unauthorized:
+		return http.StatusUnauthorized
+	case NoCredits:
+		return http.StatusPaymentRequired
+	case Forbidden:
+		return http.StatusForbidden
+	case NotFound, AccountMissing, CanvasMissing, ResultMissing, ToolsetMissing:
+		return http.StatusNotFound
+	case MethodUnknown:
+		return http.StatusMethodNotAllowed
+	case Conflict:
+		return http.StatusConflict
+	case TooLarge:
+		return http.StatusRequestEntityTooLarge
+	case Unsupported:
+		return http.StatusUnsupportedMediaType
+	case RateLimited:
+		return http.StatusTooManyRequests
+	case Cancelled:
+		return statusClientClosed
+	case Unavailable:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// Codes lists every public code, for the documentation and its test.
+func Codes() []Code {
+	return []Code{
+		Internal, Unavailable, Invalid, AccountMissing, Unauthorized, Forbidden, NotFound, Conflict,
+		TooLarge, RateLimited, MethodUnknown, Unsupported, Cancelled, CanvasMissing, ResultMissing,
+		ToolsetMissing, NoCredits,
+	}
+}
