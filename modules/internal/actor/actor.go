@@ -1,0 +1,37 @@
+// Package actor says who is asking.
+package actor
+
+import "context"
+
+// Scope limits what a credential may do.
+type Scope string
+
+const (
+	// Full is everything its user may do.
+	Full Scope = ""
+	// ToolExecute is the scope of a sandbox's temporary key: executing tools
+	// and nothing else.
+	ToolExecute Scope = "tool:execute"
+)
+
+// Actor is an authenticated caller. Every service method that touches a
+// user's data takes one and looks at nothing beyond it.
+type Actor struct {
+	UID   string
+	KeyID string // the API key in use; empty for a session token
+	Scope Scope
+}
+
+type contextKey struct{}
+
+// With returns a context that carries the actor from the HTTP edge to the
+// controller. Services take the actor as an argument instead.
+func With(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, contextKey{}, a)
+}
+
+// From returns the actor of a request that has been authenticated.
+func From(ctx context.Context) (Actor, bool) {
+	a, ok := ctx.Value(contextKey{}).(Actor)
+	return a, ok
+}

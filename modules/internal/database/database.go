@@ -1,0 +1,199 @@
+// Package database is the door to PostgreSQL and SQLite.
+//
+// Repositories get a Handle for reading and a Tx for writing; which database
+// is behind them is visible only here. SQLite has one writing connection and
+// a pool of readers, PostgreSQL one pool.
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/glebarez/sqlite"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// Dialect names the kind of database.
+type Dialect string
+
+// The supported databases.
+const (
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
+)
+
+// Config says which database to open.
+type Config struct {
+	// URL is "postgres://…" or "sqlite:PATH".
+	URL string
+	// MaxConnections bounds the pool of PostgreSQL connections, and of SQLite
+	// readers.
+	MaxConnections int
+	// Notify is told the topics of a transaction after its commit, in this
+	// process only; PostgreSQL also tells every other process.
+	Notify func(topic string)
+	Logger *slog.Logger
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	url     string
+	dialect Dialect
+	write   *gorm.DB
+	read    *gorm.DB
+	notify  func(topic string)
+}
+
+const (
+	connectionLifetime = 30 * time.Minute
+	// busyTimeout is how long a SQLite connection waits for the write lock; a
+	// transaction here is a few milliseconds.
+	busyTimeout = 10 * time.Second
+)
+
+// DialectOf reads the kind of database out of a URL.
+func DialectOf(url string) (Dialect, error) {
+	switch {
+	case strings.HasPrefix(url, "postgres://"), strings.HasPrefix(url, "postgresql://"):
+		return Postgres, nil
+	case strings.HasPrefix(url, "sqlite:") && len(url) > len("sqlite:"):
+		return SQLite, nil
+	}
+	return "", errors.New(`the database URL must start with "postgres://" or be "sqlite:PATH"`)
+}
+
+// Open connects to the database and checks that it answers. It does not
+// migrate.
+func Open(ctx context.Context, c Config) (*DB, error) {
+	dialect, err := DialectOf(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if c.Notify == nil {
+		c.Notify = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify}
+	if dialect == Postgres {
+		err = db.openPostgres(c)
+	} else {
+		err = db.openSQLite(c)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if err := db.Ping(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func (db *DB) openPostgres(c Config) error {
+	g, err := gorm.Open(postgres.Open(c.URL), gormConfig(c.Logger))
+	if err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	db.write, db.read = g, g
+	return setPool(g, c.MaxConnections)
+}
+
+func (db *DB) openSQLite(c Config) error {
+	path := strings.TrimPrefix(c.URL, "sqlite:")
+	if dir := filepath.Dir(path); dir != "." {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("create the database folder: %w", err)
+		}
+	}
+	dsn := "file:" + path + fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
+		"&_pragma=journal_mode(WAL)&_pragma=foreign_keys(1)&_pragma=synchronous(NORMAL)"
+	var err error
+	// A writing transaction takes the lock when it begins: one that starts as
+	// a reader and becomes a writer later would fail instead of waiting.
+	if db.write, err = gorm.Open(sqlite.Open(dsn+"&_txlock=immediate"), gormConfig(c.Logger)); err != nil {
+		return fmt.Errorf("open SQLite: %w", err)
+	}
+	if err := setPool(db.write, 1); err != nil {
+		return err
+	}
+	if db.read, err = gorm.Open(sqlite.Open(dsn+"&_pragma=query_only(1)"), gormConfig(c.Logger)); err != nil {
+		return fmt.Errorf("open SQLite for reading: %w", err)
+	}
+	return setPool(db.read, c.MaxConnections)
+}
+
+func gormConfig(log *slog.Logger) *gorm.Config {
+	return &gorm.Config{
+		TranslateError:         true,
+		SkipDefaultTransaction: true,
+		PrepareStmt:            true,
+		NowFunc:                Now,
+		Logger: logger.NewSlogLogger(log, logger.Config{
+			SlowThreshold:             time.Second,
+			LogLevel:                  logger.Warn,
+			IgnoreRecordNotFoundError: true,
+			ParameterizedQueries:      true, // bound values may be secrets
+		}),
+	}
+}
+
+func setPool(g *gorm.DB, connections int) error {
+	pool, err := g.DB()
+	if err != nil {
+		return fmt.Errorf("database pool: %w", err)
+	}
+	connections = max(connections, 1)
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	pool.SetConnMaxLifetime(connectionLifetime)
+	return nil
+}
+
+// Now is the present moment in the form both databases keep: UTC, in
+// microseconds.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// Dialect returns the kind of database.
+func (db *DB) Dialect() Dialect { return db.dialect }
+
+// URL returns the address the database was opened with, password included.
+func (db *DB) URL() string { return db.url }
+
+// Ping fails when the database does not answer.
+func (db *DB) Ping(ctx context.Context) error {
+	for _, g := range []*gorm.DB{db.write, db.read} {
+		pool, err := g.DB()
+		if err == nil {
+			err = pool.PingContext(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("the database does not answer: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close releases every connection.
+func (db *DB) Close() error {
+	var errs []error
+	for i, g := range []*gorm.DB{db.write, db.read} {
+		if g == nil || (i == 1 && g == db.write) {
+			continue
+		}
+		pool, err := g.DB()
+		if err == nil {
+			err = pool.Close()
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

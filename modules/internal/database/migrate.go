@@ -1,0 +1,132 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"golang.org/x/sys/unix"
+
+	"github.com/portico-run/portico/migrations"
+)
+
+// Step is one migration and whether the database has it.
+type Step struct {
+	Version int64
+	Name    string
+	Applied bool
+}
+
+// Migrate applies every missing step. Any number of processes may call it at
+// once; one works, the others wait for it.
+func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
+	err = db.migrating(ctx, func(p *goose.Provider) error {
+		results, err := p.Up(ctx)
+		applied = len(results)
+		return err
+	})
+	return applied, err
+}
+
+// MigrateDown takes the newest applied step back, or all of them.
+func (db *DB) MigrateDown(ctx context.Context, all bool) (reverted int, err error) {
+	err = db.migrating(ctx, func(p *goose.Provider) error {
+		if all {
+			results, err := p.DownTo(ctx, 0)
+			reverted = len(results)
+			return err
+		}
+		if v, err := p.GetDBVersion(ctx); err != nil || v == 0 {
+			return err
+		}
+		reverted = 1
+		_, err := p.Down(ctx)
+		return err
+	})
+	return reverted, err
+}
+
+// Steps lists the migrations in order.
+func (db *DB) Steps(ctx context.Context) ([]Step, error) {
+	var steps []Step
+	err := db.migrating(ctx, func(p *goose.Provider) error {
+		states, err := p.Status(ctx)
+		for _, s := range states {
+			steps = append(steps, Step{
+				Version: s.Source.Version, Name: baseName(s.Source.Path), Applied: s.State == goose.StateApplied,
+			})
+		}
+		return err
+	})
+	return steps, err
+}
+
+func baseName(path string) string {
+	return strings.TrimSuffix(path[strings.LastIndex(path, "/")+1:], ".sql")
+}
+
+// migrating runs fn while no other process migrates this database.
+func (db *DB) migrating(ctx context.Context, fn func(*goose.Provider) error) error {
+	pool, err := db.write.DB()
+	if err != nil {
+		return fmt.Errorf("database pool: %w", err)
+	}
+	if db.dialect == SQLite {
+		unlock, err := lockFile(strings.TrimPrefix(db.url, "sqlite:") + ".migrate.lock")
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	p, err := db.provider(pool)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	if err := fn(p); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) provider(pool *sql.DB) (*goose.Provider, error) {
+	var (
+		dialect = goose.DialectSQLite3
+		files   fs.FS
+		opts    []goose.ProviderOption
+		err     error
+	)
+	if db.dialect == Postgres {
+		dialect = goose.DialectPostgres
+		locker, lockErr := lock.NewPostgresSessionLocker()
+		if lockErr != nil {
+			return nil, lockErr
+		}
+		opts = append(opts, goose.WithSessionLocker(locker))
+		files, err = migrations.Postgres()
+	} else {
+		files, err = migrations.SQLite()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(dialect, pool, files, opts...)
+}
+
+// lockFile takes an exclusive lock that the kernel releases when the process
+// dies.
+func lockFile(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("migration lock: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("migration lock: %w", err)
+	}
+	return func() { _ = f.Close() }, nil
+}

@@ -1,0 +1,103 @@
+// Package ids makes and reads the identifiers of the product.
+//
+// Things are named by a prefix and 24 random lower-case characters
+// ("ar-…" a run, "ts-…" a toolset); tool calls by who made them and a UUID
+// ("ptc:<uuid>").
+package ids
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Prefixes of the wire contract.
+const (
+	User     = "u"
+	Run      = "ar"
+	Message  = "am"
+	Canvas   = "c"
+	File     = "df"
+	Toolset  = "ts"
+	Key      = "ak"
+	Usage    = "cu"
+	Debt     = "cd"
+	Recharge = "cr"
+)
+
+const (
+	alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+	length   = 24
+	// unbiased is the largest multiple of len(alphabet) that fits a byte:
+	// bytes from it on would favour the first letters.
+	unbiased = 256 - 256%len(alphabet)
+)
+
+// New returns a fresh identifier with the given prefix.
+func New(prefix string) string {
+	out := make([]byte, 0, len(prefix)+1+length)
+	out = append(append(out, prefix...), '-')
+	var buf [2 * length]byte
+	for len(out) < cap(out) {
+		_, _ = rand.Read(buf[:]) // never fails: crypto/rand aborts the program instead
+		for _, b := range buf {
+			if int(b) < unbiased && len(out) < cap(out) {
+				out = append(out, alphabet[int(b)%len(alphabet)])
+			}
+		}
+	}
+	return string(out)
+}
+
+// Origin says who made a tool call. It is the prefix of the call's id and the
+// type column of its record.
+type Origin string
+
+// The origins of the PTC reference.
+const (
+	PTC        Origin = "ptc"        // code in a sandbox
+	Standalone Origin = "standalone" // a direct request
+	Agent      Origin = "agent"      // a model, or the program the sandbox runs
+)
+
+// The two separators between origin and UUID. The PTC reference writes a
+// colon; the underscore is what model providers accept.
+const (
+	Colon      = ":"
+	Underscore = "_"
+)
+
+// Calls makes call ids with one separator.
+type Calls struct{ Separator string }
+
+// New returns a fresh call id.
+func (c Calls) New(o Origin) string {
+	return string(o) + c.Separator + uuid.NewString()
+}
+
+// OriginOf reads the origin out of a call id written with either separator.
+func OriginOf(callID string) (Origin, bool) {
+	for _, o := range []Origin{PTC, Standalone, Agent} {
+		rest, ok := strings.CutPrefix(callID, string(o))
+		if !ok || rest == "" || (rest[:1] != Colon && rest[:1] != Underscore) {
+			continue
+		}
+		if uuid.Validate(rest[1:]) == nil {
+			return o, true
+		}
+	}
+	return "", false
+}
+
+// ForModel maps an id to the characters every model provider accepts,
+// [A-Za-z0-9_-].
+func ForModel(id string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, id)
+}

@@ -1,0 +1,55 @@
+package ids_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^ar-[0-9a-z]{24}$`)
+	seen := map[string]bool{}
+	for range 1000 {
+		id := ids.New(ids.Run)
+		if !form.MatchString(id) {
+			t.Fatalf("id %q has the wrong form", id)
+		}
+		if seen[id] {
+			t.Fatalf("id %q was made twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestCallIDsAreRecognisedInBothForms(t *testing.T) {
+	t.Parallel()
+	for _, sep := range []string{ids.Colon, ids.Underscore} {
+		for _, want := range []ids.Origin{ids.PTC, ids.Standalone, ids.Agent} {
+			id := ids.Calls{Separator: sep}.New(want)
+			if got, ok := ids.OriginOf(id); !ok || got != want {
+				t.Errorf("OriginOf(%q) = %q, %v", id, got, ok)
+			}
+		}
+	}
+}
+
+func TestOriginOfRefusesForeignIDs(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{
+		"", "ptc", "ptc:", "ptc:not-a-uuid", "ptc-0b0ec1a4-54c3-4e48-a5ab-6d1f3e1f39b6",
+		"0b0ec1a4-54c3-4e48-a5ab-6d1f3e1f39b6", "ptcx:0b0ec1a4-54c3-4e48-a5ab-6d1f3e1f39b6",
+	} {
+		if o, ok := ids.OriginOf(id); ok {
+			t.Errorf("OriginOf(%q) = %q, want none", id, o)
+		}
+	}
+}
+
+func TestForModel(t *testing.T) {
+	t.Parallel()
+	if got, want := ids.ForModel("ptc:a-B_9/é"), "ptc_a-B_9__"; got != want {
+		t.Errorf("ForModel = %q, want %q", got, want)
+	}
+}

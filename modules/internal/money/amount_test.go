@@ -1,0 +1,79 @@
+package money_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/portico-run/portico/modules/internal/money"
+)
+
+func TestParseAndString(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"3": "3", "0.03588": "0.03588", "-1.5": "-1.5", "1.10": "1.1", " 2 ": "2",
+		"0.0000005": "0.000001", "-0.0000005": "-0.000001", "0.0000004": "0", "1e1": "10",
+	}
+	for in, want := range cases {
+		a, err := money.Parse(in)
+		if err != nil || a.String() != want {
+			t.Errorf("Parse(%q) = %v, %v, want %s", in, a, err, want)
+		}
+	}
+	for _, in := range []string{"", "x", "NaN", "Inf", "1/3", "0x10", "1_000", "1000000000000"} {
+		if a, err := money.Parse(in); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", in, a)
+		}
+	}
+}
+
+func TestFromFloat(t *testing.T) {
+	t.Parallel()
+	if a, err := money.FromFloat(0.1); err != nil || a != money.Credit/10 {
+		t.Errorf("FromFloat(0.1) = %v, %v", a, err)
+	}
+	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e18} {
+		if a, err := money.FromFloat(f); err == nil {
+			t.Errorf("FromFloat(%v) = %v, want an error", f, a)
+		}
+	}
+}
+
+func TestEveryFormRoundTrips(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := money.Amount(rapid.Int64Range(-int64(money.Max), int64(money.Max)).Draw(t, "amount"))
+
+		if got, err := money.Parse(want.String()); err != nil || got != want {
+			t.Fatalf("Parse(%s) = %v, %v", want, got, err)
+		}
+		b, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got money.Amount
+		if err := json.Unmarshal(b, &got); err != nil || got != want {
+			t.Fatalf("JSON %s came back as %v, %v", b, got, err)
+		}
+		v, err := want.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := got.Scan(v); err != nil || got != want {
+			t.Fatalf("column %v came back as %v, %v", v, got, err)
+		}
+	})
+}
+
+func TestScanReadsADoubleExactlyUpToFifteenDigits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := money.Amount(rapid.Int64Range(-999_999_999_999_999, 999_999_999_999_999).Draw(t, "amount"))
+		var got money.Amount
+		if err := got.Scan(float64(want) / float64(money.Credit)); err != nil || got != want {
+			t.Fatalf("double of %v came back as %v, %v", want, got, err)
+		}
+	})
+}
