@@ -11,7 +11,7 @@ import (
 // nothing twice: types and defaults are in the signatures only.
 func writeDocs(c class) string {
 	var b strings.Builder
-	b.WriteString("# " + markdownLine(c.title) + " (`" + c.entry.Key + "`)\n\n")
+	b.WriteString("# " + markdownLine(c.title) + " (`" + strings.ReplaceAll(c.entry.Key, "`", "'") + "`)\n\n")
 	writeText(&b, c.description)
 	b.WriteString("```python\nfrom refly_tools." + c.entry.Module + " import " + c.entry.Class + "\n")
 	if len(c.methods) > 0 {
@@ -23,18 +23,20 @@ func writeDocs(c class) string {
 		b.WriteString("```\n\nThis toolset has no tools.\n")
 	}
 	for _, m := range c.methods {
-		b.WriteString("\n## " + m.python + "\n\n```python\n")
-		b.WriteString(signature("def "+m.python, "", m, "") + ": ...\n```\n")
-		if lines := textLines(m.text); len(lines) > 0 {
-			b.WriteString("\n")
-			writeText(&b, m.text)
-		} else if len(m.fields) > 0 {
-			b.WriteString("\n")
-		}
-		writeArgs(&b, m.fields, "")
-		if m.extra != "" {
-			b.WriteString("- `**" + m.extra + "`: further arguments by name\n")
-		}
+		b.WriteString("\n" + methodDocs(m))
+	}
+	return b.String()
+}
+
+// methodDocs is the section of one tool.
+func methodDocs(m method) string {
+	var b strings.Builder
+	b.WriteString("## " + m.python + "\n\n```python\n")
+	b.WriteString(signature("def "+m.python, "", m, "") + ": ...\n```\n\n")
+	writeText(&b, m.text)
+	writeArgs(&b, m.fields, "")
+	if m.extra != "" {
+		b.WriteString("- `**" + m.extra + "`: further arguments by name\n")
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
@@ -91,6 +93,10 @@ func writeArgs(b *strings.Builder, fields []field, indent string) {
 		if indent == "" && f.literal != "" {
 			fallback = "" // the signature shows it
 		}
+		about := markdownLine(colonText(f, fallback))
+		if indent == "" && about == "" && len(f.children) == 0 {
+			continue // the signature says everything
+		}
 		b.WriteString(indent + "- `" + strings.ReplaceAll(oneLine(f.python), "`", "'") + "`")
 		switch {
 		case indent != "":
@@ -98,7 +104,7 @@ func writeArgs(b *strings.Builder, fields []field, indent string) {
 		case f.required:
 			b.WriteString(" (required)")
 		}
-		b.WriteString(markdownLine(colonText(f, fallback)) + "\n")
+		b.WriteString(about + "\n")
 		writeArgs(b, f.children, indent+"  ")
 	}
 }

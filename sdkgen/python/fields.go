@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// maxNesting bounds how deep nested objects are listed in the documentation.
-const maxNesting = 3
+// maxNesting bounds how deep nested objects are listed in the documentation,
+// the parameter itself counted.
+const maxNesting = 4
 
 // noValue is how the runtime names "this argument was not given". It is needed
 // only where None is a value of its own.
@@ -31,16 +33,21 @@ type field struct {
 }
 
 // fieldsOf lists the members of an object schema with their nested members.
-func fieldsOf(s *schema, nesting int) (list []field, open bool) {
+// The trail is the references that led here: one that comes again is not
+// followed, so a recursive schema is listed once.
+func fieldsOf(s *schema, trail []string) (list []field, open bool) {
 	props, open := s.properties()
 	for _, p := range props {
-		list = append(list, newField(p, nesting))
+		list = append(list, newField(p, trail))
 	}
 	return list, open
 }
 
-func newField(p property, nesting int) field {
+func newField(p property, trail []string) field {
 	f := field{wire: p.name, python: p.name, required: p.required, typ: typeOf(p.node, 0)}
+	for _, variant := range p.also {
+		f.typ.union(typeOf(variant, 0))
+	}
 	f.text = oneLine(p.node.text("description"))
 	target := p.node.resolve()
 	if target == nil {
@@ -49,8 +56,7 @@ func newField(p property, nesting int) field {
 	if f.text == "" {
 		f.text = oneLine(target.text("description"))
 	}
-	def, hasDefault := defaultOf(p.node, target)
-	if hasDefault {
+	if def, ok := defaultOf(p.node, target); ok {
 		literal, name := scalar(def)
 		if literal != "" && f.typ.accepts(literal, name) {
 			f.literal = literal
@@ -60,9 +66,7 @@ func newField(p property, nesting int) field {
 		}
 	}
 	f.notes = notesOf(target)
-	if nesting < maxNesting {
-		f.children = childrenOf(target, nesting+1, "")
-	}
+	f.children = childrenOf(p.node, trail, "")
 	return f
 }
 
@@ -78,8 +82,16 @@ func defaultOf(node, target *schema) (json.RawMessage, bool) {
 
 // childrenOf lists the members of an object, or of the objects in a list ("[]")
 // or a map ("{}") of them.
-func childrenOf(s *schema, nesting int, path string) []field {
-	list, _ := fieldsOf(s, nesting)
+func childrenOf(s *schema, trail []string, path string) []field {
+	ref := s.text("$ref")
+	if ref != "" && slices.Contains(trail, ref) || len(trail) >= maxNesting {
+		return nil
+	}
+	target := s.resolve()
+	if target == nil {
+		return nil
+	}
+	list, _ := fieldsOf(target, append(slices.Clone(trail), ref))
 	if len(list) > 0 {
 		for i := range list {
 			if path != "" {
@@ -92,10 +104,8 @@ func childrenOf(s *schema, nesting int, path string) []field {
 		return nil
 	}
 	for _, c := range []struct{ keyword, mark string }{{"items", "[]"}, {"additionalProperties", "{}"}} {
-		if values := s.node(c.keyword); values != nil {
-			if target := values.resolve(); target != nil {
-				return childrenOf(target, nesting, path+c.mark)
-			}
+		if values := target.node(c.keyword); values != nil {
+			return childrenOf(values, trail, path+c.mark)
 		}
 	}
 	return nil
@@ -117,8 +127,8 @@ func notesOf(s *schema) string {
 		notes = append(notes, "at most "+high)
 	}
 	for _, l := range []struct{ keyword, phrase string }{
-		{"minLength", "at least %s characters"}, {"maxLength", "at most %s characters"},
-		{"minItems", "at least %s items"}, {"maxItems", "at most %s items"},
+		{"minLength", "min length %s"}, {"maxLength", "max length %s"},
+		{"minItems", "min items %s"}, {"maxItems", "max items %s"},
 	} {
 		if n := limit(s, l.keyword); n != "" {
 			notes = append(notes, fmt.Sprintf(l.phrase, n))

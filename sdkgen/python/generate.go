@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -78,7 +79,9 @@ func Generate(toolsets []definition.Toolset) (Bundle, error) {
 		}
 	}
 	modules := nameSet(keys, func(s string) string { return Name(s, "toolset") }, docsFolder)
-	classes := nameSet(keys, ClassName, append(typingNames(), baseClass, noValue)...)
+	// Classes are named after modules, which are distinct already: a_b_2 → AB2.
+	moduleNames := slices.Sorted(maps.Values(modules))
+	classes := nameSet(moduleNames, ClassName, append(typingNames(), baseClass, noValue)...)
 
 	b := Bundle{Files: []File{
 		{"__init__.py", []byte(header + "\"\"\"The tools of this account, one module per toolset.\"\"\"\n")},
@@ -87,7 +90,7 @@ func Generate(toolsets []definition.Toolset) (Bundle, error) {
 	}}
 	for _, t := range sorted {
 		entry := Toolset{
-			Key: t.Key, Module: modules[t.Key], Class: classes[t.Key],
+			Key: t.Key, Module: modules[t.Key], Class: classes[modules[t.Key]],
 			Code: modules[t.Key] + ".py", Docs: docsFolder + "/" + t.Key + ".md",
 		}
 		c, err := newClass(t, entry)

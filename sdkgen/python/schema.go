@@ -8,6 +8,11 @@ import (
 	"strings"
 )
 
+// maxNodes bounds how many nodes one tool's schema is followed through, so that
+// references which multiply cannot make generation take for ever. What lies
+// beyond is described as Any.
+const maxNodes = 20000
+
 // maxDepth bounds how deep schemas are followed: a level deeper than a reader
 // of the signatures can use is described as Any.
 const maxDepth = 8
@@ -18,6 +23,10 @@ type schema struct {
 	root     *schema // what "#" means
 	keywords map[string]json.RawMessage
 	always   *bool // the node is true or false instead of an object
+
+	// Kept at the root only.
+	targets map[string]*schema // what references were found to mean
+	nodes   int                // how many nodes were visited
 }
 
 // parseSchema reads a root schema. Empty text and null mean "no parameters".
@@ -25,7 +34,7 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
 		raw = json.RawMessage(`{"type":"object"}`)
 	}
-	s := &schema{}
+	s := &schema{targets: map[string]*schema{}}
 	s.root = s
 	if err := s.decode(raw); err != nil {
 		return nil, err
@@ -66,8 +75,8 @@ func (s *schema) node(keyword string) *schema {
 	return s.child(raw)
 }
 
-// nodes returns the list of schemas under a keyword such as anyOf.
-func (s *schema) nodes(keyword string) []*schema {
+// list returns the list of schemas under a keyword such as anyOf.
+func (s *schema) list(keyword string) []*schema {
 	var raws []json.RawMessage
 	if json.Unmarshal(s.keywords[keyword], &raws) != nil {
 		return nil
@@ -113,21 +122,25 @@ func (s *schema) types() []string {
 // that is a cycle of references, leads nowhere, or leads out of the document:
 // such a value is Any.
 func (s *schema) resolve() *schema {
-	for hops := 0; hops < maxDepth; hops++ {
+	if s.root.nodes++; s.root.nodes > maxNodes {
+		return nil
+	}
+	for hops := 0; hops < maxDepth && s != nil; hops++ {
 		ref := s.text("$ref")
 		if ref == "" {
 			return s
 		}
-		next := s.root.lookup(ref)
-		if next == nil {
-			return nil
+		next, known := s.root.targets[ref]
+		if !known {
+			next = s.root.lookup(ref)
+			s.root.targets[ref] = next
 		}
 		s = next
 	}
 	return nil
 }
 
-// lookup finds a local JSON pointer such as "#/$defs/Pet".
+// lookup finds a local JSON pointer such as "#/$defs/Pet" from the root.
 func (s *schema) lookup(ref string) *schema {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
@@ -172,6 +185,7 @@ func descend(raw json.RawMessage, step string) json.RawMessage {
 type property struct {
 	name     string
 	node     *schema
+	also     []*schema // what other variants say the member is
 	required bool
 }
 
@@ -211,11 +225,11 @@ func (c *collector) add(s *schema, depth int) {
 	if len(members(s.keywords["patternProperties"])) > 0 {
 		c.open = true
 	}
-	for _, part := range s.nodes("allOf") {
+	for _, part := range s.list("allOf") {
 		c.add(part, depth+1)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		c.addVariants(s.nodes(keyword), depth)
+		c.addVariants(s.list(keyword), depth)
 	}
 }
 
@@ -230,10 +244,12 @@ func (c *collector) addVariants(variants []*schema, depth int) {
 			if p.required {
 				counts[p.name]++
 			}
-			if _, known := c.index[p.name]; !known {
-				names = append(names, p.name)
-			}
 			p.required = false
+			if i, known := c.index[p.name]; known {
+				c.list[i].also = append(append(c.list[i].also, p.node), p.also...)
+				continue
+			}
+			names = append(names, p.name)
 			c.put(p)
 		}
 	}

@@ -54,12 +54,12 @@ func newMethod(tool definition.Tool, name string) (method, error) {
 		return method{}, err
 	}
 	m := method{wire: tool.Name, python: name, text: tool.Description}
-	fields, open := fieldsOf(root, 0)
+	fields, open := fieldsOf(root, []string{"#"})
 	wires := make([]string, len(fields))
 	for i, f := range fields {
 		wires[i] = f.wire
 	}
-	params := nameSet(wires, func(s string) string { return Name(s, "arg") }, "cls", "self")
+	params := nameSet(wires, func(s string) string { return Name(s, "arg") }, paramScope()...)
 	for i := range fields {
 		fields[i].python = params[fields[i].wire]
 	}
@@ -91,6 +91,12 @@ func freeName(base string, used map[string]string) string {
 // body or its annotations uses them.
 func classScope() []string {
 	return append([]string{"bool", "classmethod", "float", "int", "str", noValue, baseClass}, typingNames()...)
+}
+
+// paramScope lists the names a parameter must not take: what a method is given
+// by Python, and what the module imports.
+func paramScope() []string {
+	return append([]string{"cls", "self", noValue, baseClass}, typingNames()...)
 }
 
 // typingNames lists what generated code may import from typing.

@@ -177,7 +177,7 @@ func objectType(s *schema, depth int) pyType {
 // that says anything.
 func combinedType(s *schema, depth int) (pyType, bool) {
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		variants := s.nodes(keyword)
+		variants := s.list(keyword)
 		if len(variants) == 0 {
 			continue
 		}
@@ -187,7 +187,7 @@ func combinedType(s *schema, depth int) (pyType, bool) {
 		}
 		return t, true
 	}
-	for _, part := range s.nodes("allOf") {
+	for _, part := range s.list("allOf") {
 		if t := typeOf(part, depth+1); !t.any {
 			return t, true
 		}
