@@ -134,7 +134,7 @@ func notesOf(s *schema) string {
 			notes = append(notes, fmt.Sprintf(l.phrase, n))
 		}
 	}
-	if pattern := s.text("pattern"); pattern != "" {
+	if pattern := s.text("pattern"); pattern != "" && s.text("format") == "" {
 		notes = append(notes, "matches "+oneLine(pattern))
 	}
 	return strings.Join(notes, ", ")

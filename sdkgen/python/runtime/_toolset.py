@@ -15,6 +15,7 @@ REFLY_PTC_DEBUG              "true" prints one line per call to stderr
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections import deque
@@ -205,7 +206,7 @@ def _send(body: bytes, started: float, attempts: List[str]) -> Dict[str, Any]:
             if broken.reused:
                 # The server closed an idle connection; that says nothing
                 # about its health. A new one cannot be stale.
-                _idle.clear()
+                _close_idle()
                 continue
             if str(broken) == "TimeoutError" or retries == MAX_RETRIES:
                 raise _no_answer(str(broken), timeout, deadline) from None
@@ -303,7 +304,17 @@ def _no_answer(cause: str, timeout: float, deadline: float) -> _Failure:
 # to a deque are atomic.
 
 _Idle = Tuple[int, str, "http.client.HTTPConnection"]
-_idle: Deque[_Idle] = deque(maxlen=MAX_IDLE)
+_idle: Deque[_Idle] = deque()
+
+
+@atexit.register
+def _close_idle() -> None:
+    while True:
+        try:
+            _, _, connection = _idle.pop()
+        except IndexError:
+            return
+        connection.close()
 
 
 def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -> Tuple[int, Any, bytes]:
@@ -333,7 +344,7 @@ def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -
         if connection is not None:
             connection.close()
         raise
-    if response.will_close:
+    if response.will_close or len(_idle) >= MAX_IDLE:
         connection.close()
     else:
         _idle.append((os.getpid(), base, connection))
@@ -349,6 +360,7 @@ def _take_idle(base: str) -> Optional[http.client.HTTPConnection]:
             return None
         if pid == os.getpid() and where == base:
             return connection
+        connection.close()
 
 
 def _path(base: str) -> str:
