@@ -3,12 +3,14 @@ package python_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -159,4 +161,58 @@ func TestGenerateNothing(t *testing.T) {
 	require.JSONEq(t, `{"version":1,"toolsets":[]}`, string(manifest))
 	_, err = python.FromFiles(b.Files)
 	require.NoError(t, err)
+}
+
+// TestMultiplyingReferences: a schema that doubles with each level must not
+// take exponential time.
+func TestMultiplyingReferences(t *testing.T) {
+	t.Parallel()
+	defs := map[string]any{}
+	for level := range 30 {
+		next := map[string]any{"$ref": fmt.Sprintf("#/$defs/L%d", level+1)}
+		props, variants := map[string]any{}, []any{}
+		for i := range 10 {
+			props[fmt.Sprint("p", i)] = next
+			variants = append(variants, next, map[string]any{"type": "array", "items": next})
+		}
+		defs[fmt.Sprint("L", level)] = map[string]any{"type": "object", "properties": props}
+		if level%2 == 0 {
+			defs[fmt.Sprint("L", level)] = map[string]any{"anyOf": variants}
+		}
+	}
+	schema, err := json.Marshal(map[string]any{"$defs": defs, "properties": map[string]any{"x": map[string]any{"$ref": "#/$defs/L0"}}})
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := python.Generate([]definition.Toolset{{Key: "bomb", Tools: []definition.Tool{{Name: "x", InputSchema: schema}}}})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("generation does not end")
+	}
+}
+
+// FuzzGenerate holds that no schema and no text makes generation panic, that
+// the result does not depend on anything else, and that it reads back.
+func FuzzGenerate(f *testing.F) {
+	f.Add("key", "tool", "text", `{"type":"object","properties":{"a":{"type":["string","null"],"default":null}}}`)
+	f.Add("a-b", "from", "\"\"\"\\", `{"$ref":"#/$defs/x","$defs":{"x":{"anyOf":[{"$ref":"#"},{"items":{"$ref":"#/$defs/x"}}]}}}`)
+	f.Fuzz(func(t *testing.T, key, tool, text, schema string) {
+		defs := []definition.Toolset{{Key: key, Name: text, Description: text, Tools: []definition.Tool{
+			{Name: tool, Description: text, InputSchema: json.RawMessage(schema)}, {Name: tool + "-"},
+		}}}
+		first, err := python.Generate(defs)
+		if err != nil {
+			return
+		}
+		second, err := python.Generate(defs)
+		require.NoError(t, err)
+		require.Equal(t, first.Hash(), second.Hash())
+		again, err := python.FromFiles(second.Files)
+		require.NoError(t, err)
+		require.Equal(t, first.Toolsets, again.Toolsets)
+	})
 }

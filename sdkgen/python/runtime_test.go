@@ -2,10 +2,17 @@ package python_test
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -371,4 +378,27 @@ error E0003 Invalid arguments: anything[0] contains itself. Convert it, then cal
 	require.Equal(t, "success", rest[3])
 	require.Len(t, s.requests(), 1)
 	require.Contains(t, s.requests()[0].Body, `"anything":[[1,2.5],true]`)
+}
+
+// TestHTTPS holds that certificates are checked: the call succeeds with the
+// server's authority and fails without it, unsent.
+func TestHTTPS(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		reply(w, 200, good)
+	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are part of the test
+	t.Cleanup(srv.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	require.NoError(t, os.WriteFile(ca, block, 0o600))
+	env := []string{"REFLY_TOOL_SERVICE_API_URL=" + srv.URL, "REFLY_TOOL_SERVICE_API_KEY=rf_secret"}
+
+	out, _ := program(t, `show([draw()["status"], draw()["status"]])`, append(env, "SSL_CERT_FILE="+ca))
+	require.JSONEq(t, `["success","success"]`, out)
+	out, _ = program(t, `show(draw())`, env)
+	require.Contains(t, result(t, out)["error"], "SSLCertVerificationError")
+	require.EqualValues(t, 2, calls.Load())
 }

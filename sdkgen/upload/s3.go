@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -35,16 +36,16 @@ type S3 struct {
 // NewS3 returns the bucket's store; it does not connect. Buckets are addressed
 // by path when there is an endpoint, which every S3 server understands.
 func NewS3(c S3Config) (*S3, error) {
-	var problems []error
+	var missing []string
 	for _, required := range []struct{ name, value string }{
 		{"bucket", c.Bucket}, {"access key", c.AccessKey}, {"secret key", c.SecretKey},
 	} {
 		if required.value == "" {
-			problems = append(problems, fmt.Errorf("the S3 %s is missing", required.name))
+			missing = append(missing, required.name)
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("not enough to reach S3: no %s", strings.Join(missing, ", no "))
 	}
 	o := s3.Options{
 		Region:      c.Region,
