@@ -18,9 +18,9 @@ type progress struct {
 	bar   *progressbar.ProgressBar
 }
 
-func newProgress(out io.Writer, label string, total int) *progress {
+func newProgress(out io.Writer, terminal bool, label string, total int) *progress {
 	p := &progress{out: out, label: label, total: total}
-	if isTerminal(out) {
+	if terminal {
 		p.bar = progressbar.NewOptions(total,
 			progressbar.OptionSetWriter(out),
 			progressbar.OptionSetDescription(label),

@@ -50,7 +50,7 @@ func (a *app) definition(ctx context.Context, args []string) error {
 	if len(toolsets) == 0 {
 		return errors.New("the server exports no toolset to this key")
 	}
-	p := newProgress(a.stderr, "definitions", len(toolsets))
+	p := newProgress(a.stderr, isTerminal(a.stderr), "definitions", len(toolsets))
 	defer p.done()
 	var paths []string
 	for _, t := range toolsets {
@@ -87,7 +87,7 @@ func (a *app) generate(args []string) error {
 	if err != nil {
 		return err
 	}
-	p := newProgress(a.stderr, "modules", len(b.Toolsets))
+	p := newProgress(a.stderr, isTerminal(a.stderr), "modules", len(b.Toolsets))
 	defer p.done()
 	for _, t := range b.Toolsets {
 		p.step(fmt.Sprintf("%s: from refly_tools.%s import %s", t.Key, t.Module, t.Class))
@@ -157,7 +157,7 @@ func (a *app) upload(ctx context.Context, args []string) error {
 	if prefix == "" {
 		prefix = defaultPrefix
 	}
-	p := newProgress(a.stderr, "files", len(b.Files))
+	p := newProgress(a.stderr, isTerminal(a.stderr), "files", len(b.Files))
 	defer p.done()
 	written, err := upload.Publish(ctx, store, prefix, hash, b, p.step)
 	if err != nil {

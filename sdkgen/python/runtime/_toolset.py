@@ -117,7 +117,10 @@ def _trace(toolset: str, tool: str, result: Dict[str, Any], attempts: List[str],
         seconds * 1000,
         ",".join(attempts) or "none",
     )
-    print(line, file=sys.stderr, flush=True)
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass  # stderr was closed; the call's result still counts
 
 
 # The body of a call.
@@ -392,21 +395,23 @@ def _connect(base: str, timeout: float) -> Tuple[http.client.HTTPConnection, str
     try:
         url = urlsplit(base)
         host, port = url.hostname, url.port
+        if not host or url.scheme not in ("http", "https"):
+            raise ValueError
+        if url.scheme == "https":
+            from http.client import HTTPSConnection
+
+            connection = HTTPSConnection(host, port, timeout=timeout)
+        else:
+            connection = HTTPConnection(host, port, timeout=timeout)
+        connection.auto_open = 0
+        connection.connect()
+    except OSError:
+        raise  # some of them are ValueErrors as well
     except ValueError:
-        host, port = None, None
-    if not host or url.scheme not in ("http", "https"):
         raise _Failure(
             "REFLY_TOOL_SERVICE_API_URL is not an address. It must start with http://, https:// or unix:///.",
             INVALID,
-        )
-    if url.scheme == "https":
-        from http.client import HTTPSConnection
-
-        connection = HTTPSConnection(host, port, timeout=timeout)
-    else:
-        connection = HTTPConnection(host, port, timeout=timeout)
-    connection.auto_open = 0
-    connection.connect()
+        ) from None
     return connection, _path(base)
 
 
@@ -418,7 +423,7 @@ def _result(status: int, answer: bytes) -> Dict[str, Any]:
 
     try:
         envelope = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         envelope = None
     if not isinstance(envelope, dict):
         envelope = {}
