@@ -127,9 +127,9 @@ func argLines(fields []field, indent string) []string {
 	return lines
 }
 
-// typeNote is the type of a field and whether it must be given.
+// typeNote is the type of a field and whether it may be left out.
 func typeNote(f field) string {
-	if f.required {
+	if !f.optional() {
 		return f.typ.String()
 	}
 	return f.typ.String() + ", optional"

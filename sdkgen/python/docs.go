@@ -46,14 +46,14 @@ func methodDocs(m method) string {
 func example(c class) string {
 	m := c.methods[0]
 	for _, candidate := range c.methods {
-		if len(candidate.fields) > 0 && candidate.fields[0].required {
+		if len(candidate.fields) > 0 && !candidate.fields[0].optional() {
 			m = candidate
 			break
 		}
 	}
 	var args []string
 	for _, f := range m.fields {
-		if f.required {
+		if !f.optional() {
 			args = append(args, f.python+"="+placeholder(f))
 		}
 	}
@@ -64,8 +64,6 @@ func example(c class) string {
 // placeholder is a value of the field's type.
 func placeholder(f field) string {
 	switch {
-	case f.literal != "":
-		return f.literal
 	case len(f.typ.literals) > 0:
 		return f.typ.literals[0]
 	case f.typ.any || len(f.typ.names) == 0:
@@ -101,7 +99,7 @@ func writeArgs(b *strings.Builder, fields []field, indent string) {
 		switch {
 		case indent != "":
 			b.WriteString(" (" + typeNote(f) + ")")
-		case f.required:
+		case !f.optional():
 			b.WriteString(" (required)")
 		}
 		b.WriteString(about + "\n")

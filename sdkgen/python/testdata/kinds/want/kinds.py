@@ -144,7 +144,7 @@ class Kinds(ToolsetBase):
             outside (Literal["a", "b"], optional): (default "c")
             listed (List[int], optional): (default [1,2])
             object (Dict[str, Any], optional): (default {"a":1})
-            required_default (int): (default 9)
+            required_default (int, optional): (default 9)
             free (Any, optional): (default "x")
         """
         return cls._call(
