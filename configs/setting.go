@@ -108,7 +108,7 @@ func (s setting) textOf(raw any) (string, error) {
 	if !isList {
 		return s.scalarText(raw)
 	}
-	_, takesList := s.value.Interface().([]string)
+	_, takesList := reflect.TypeAssert[[]string](s.value)
 	if !takesList && s.also != asList {
 		return "", errors.New("must be one value, not a list")
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,12 +43,7 @@ func (l *loader) must(field any, ok bool, text string) {
 }
 
 func (l *loader) mustBeOneOf(field *string, allowed ...string) {
-	for _, a := range allowed {
-		if *field == a {
-			return
-		}
-	}
-	l.must(field, false, "must be "+strings.Join(allowed, " or "))
+	l.must(field, slices.Contains(allowed, *field), "must be "+strings.Join(allowed, " or "))
 }
 
 // ordered are the types with a least and a most.
