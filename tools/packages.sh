@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Makes sure that programs are installed. Each argument is PROGRAM:PACKAGE, the
-# program as a name or a path and the Debian package that brings it. What is
-# missing is installed with apt-get, by root or by a sudo that asks nothing.
+# Makes sure that programs and files are there. Each argument is THING:PACKAGE,
+# a program's name or an absolute path, and the Debian package that brings it.
+# What is missing is installed with apt-get, by root or by a sudo that asks
+# nothing.
 set -euo pipefail
 
 missing=()
 for pair in "$@"; do
-	command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+	thing=${pair%%:*}
+	[ -e "$thing" ] || command -v "$thing" >/dev/null || missing+=("${pair#*:}")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 

@@ -8,10 +8,12 @@ cd "$(dirname "$0")/.."
 step() { printf '\n== %s\n' "$*"; }
 
 step "Preparing"
-# The race detector needs a C compiler; pip needs venv and certificates.
-tools/packages.sh gcc:gcc /usr/include/stdio.h:libc6-dev \
-	/usr/share/doc/python3-venv:python3-venv /usr/sbin/update-ca-certificates:ca-certificates
 tools/setup.sh
+# The race detector needs a C compiler. Debian keeps the part of Python that
+# makes virtual environments in a package of its own.
+ensurepip=$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib") + "/ensurepip")')
+tools/packages.sh gcc:gcc /usr/include/stdio.h:libc6-dev "$ensurepip:python3-venv" \
+	/etc/ssl/certs/ca-certificates.crt:ca-certificates
 PORTICO_PYTOOLS=$(tools/pytools.sh)
 export PORTICO_PYTOOLS
 
