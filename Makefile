@@ -51,7 +51,7 @@ lint: ## Run the linters
 
 .PHONY: fmt
 fmt: ## Format the Go code
-	@go list -f '{{.Dir}}' ./... | xargs go tool -modfile=tools/go.mod gofumpt -w
+	@git ls-files --cached --others --exclude-standard '*.go' | xargs go tool -modfile=tools/go.mod gofumpt -w
 
 .PHONY: db/reset
 db/reset: ## Delete the local SQLite database; the next start makes a new one

@@ -60,8 +60,7 @@ func Main(ctx context.Context, args, env []string, stdout, stderr io.Writer) int
 		return exitOK
 	}
 	_, _ = fmt.Fprintln(stderr, "sdkgen:", err) // nowhere is left to report to
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailed

@@ -123,8 +123,10 @@ func TestFetchFailures(t *testing.T) {
 		want   string
 		api    bool
 	}{
-		"envelope": {404, `{"success":false,"errCode":"E1020","errMsg":"Toolset not found: x","errDetail":"see the list","traceId":"t1"}`,
-			"the API answered 404: E1020: Toolset not found: x: see the list (trace t1)", true},
+		"envelope": {
+			404, `{"success":false,"errCode":"E1020","errMsg":"Toolset not found: x","errDetail":"see the list","traceId":"t1"}`,
+			"the API answered 404: E1020: Toolset not found: x: see the list (trace t1)", true,
+		},
 		"failure with status 200": {200, `{"success":false,"errCode":"E0003","errMsg":"no"}`, "the API answered 200: E0003: no", true},
 		"framework body":          {401, `{"message":"Unauthorized","statusCode":401}`, "401: Unauthorized: pass a valid API key", true},
 		"not JSON":                {502, `<html>bad gateway`, "the API answered 502", true},

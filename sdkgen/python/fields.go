@@ -127,8 +127,10 @@ func notesOf(s *schema) string {
 		notes = append(notes, "at most "+high)
 	}
 	for _, l := range []struct{ keyword, phrase string }{
-		{"minLength", "min length %s"}, {"maxLength", "max length %s"},
-		{"minItems", "min items %s"}, {"maxItems", "max items %s"},
+		{"minLength", "min length %s"},
+		{"maxLength", "max length %s"},
+		{"minItems", "min items %s"},
+		{"maxItems", "max items %s"},
 	} {
 		if n := limit(s, l.keyword); n != "" {
 			notes = append(notes, fmt.Sprintf(l.phrase, n))

@@ -143,7 +143,9 @@ func TestFromFiles(t *testing.T) {
 func TestGenerateReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	_, err := python.Generate([]definition.Toolset{
-		{Key: "a"}, {Key: "a"}, {Key: "../evil"},
+		{Key: "a"},
+		{Key: "a"},
+		{Key: "../evil"},
 		{Key: "b", Tools: []definition.Tool{{Name: "x", InputSchema: json.RawMessage(`"text"`)}, {Name: "y"}, {Name: "y"}}},
 	})
 	require.ErrorContains(t, err, `toolset "a" is given twice`)

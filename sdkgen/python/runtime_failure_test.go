@@ -13,7 +13,7 @@ import (
 // secret, and what to do.
 func TestNothingThere(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // only to find a port nobody listens on
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	closed := "http://" + l.Addr().String()
 	require.NoError(t, l.Close())
@@ -29,8 +29,11 @@ func TestNothingThere(t *testing.T) {
 		"bad port":    {[]string{"REFLY_TOOL_SERVICE_API_URL=http://x:port"}, "E0003", "must start with http://"},
 		"bad host":    {[]string{"REFLY_TOOL_SERVICE_API_URL=http://a..b"}, "E0003", "must start with http://"},
 		"bad timeout": {[]string{"REFLY_TOOL_SERVICE_API_URL=" + closed, "REFLY_TOOL_TIMEOUT=soon"}, "E0003", "REFLY_TOOL_TIMEOUT must be a number"},
-		"bad key": {[]string{"REFLY_TOOL_SERVICE_API_URL=" + closed, "REFLY_TOOL_SERVICE_API_KEY=rf_secret\nx"}, "E0003",
-			"header Authorization is not printable ASCII"},
+		"bad key": {
+			[]string{"REFLY_TOOL_SERVICE_API_URL=" + closed, "REFLY_TOOL_SERVICE_API_KEY=rf_secret\nx"},
+			"E0003",
+			"header Authorization is not printable ASCII",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -132,8 +132,10 @@ func TestRetries(t *testing.T) {
 			}
 			reply(w, 200, good)
 		}, 3, `{"status":"success","data":{"url":"x"}}`},
-		"502 for ever": {func(w http.ResponseWriter, _ *http.Request, _ int) { reply(w, 502, `<html>`) }, 4,
-			`{"status":"error","errorCode":"E0001","error":"The tool service answered with status 502 and no explanation. Call again later."}`},
+		"502 for ever": {
+			func(w http.ResponseWriter, _ *http.Request, _ int) { reply(w, 502, `<html>`) }, 4,
+			`{"status":"error","errorCode":"E0001","error":"The tool service answered with status 502 and no explanation. Call again later."}`,
+		},
 		"dropped connection": {func(w http.ResponseWriter, _ *http.Request, n int) {
 			if n < 3 {
 				drop(w)

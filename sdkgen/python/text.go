@@ -77,7 +77,7 @@ func docstring(lines []string, indent string) string {
 func textLines(text string) []string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ").Replace(strings.ToValidUTF8(text, "\uFFFD"))
 	var lines []string
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimRightFunc(line, unicode.IsSpace)
 		if line == "" && (len(lines) == 0 || lines[len(lines)-1] == "") {
 			continue

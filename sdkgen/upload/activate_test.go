@@ -33,7 +33,7 @@ func TestActivate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			require.NoError(t, os.WriteFile(file, []byte(tc.in), 0o640)) //nolint:gosec // the mode is part of the test
+			require.NoError(t, os.WriteFile(file, []byte(tc.in), 0o640))
 			require.NoError(t, upload.Activate(file, "new1"))
 			got, err := os.ReadFile(file)
 			require.NoError(t, err)

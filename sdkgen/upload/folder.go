@@ -123,7 +123,7 @@ func writeFiles(dir string, files []python.File) error {
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(p, f.Content, 0o644); err != nil { //nolint:gosec // source code, meant to be read
+		if err := os.WriteFile(p, f.Content, 0o644); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,7 +49,7 @@ func (a *API) public(ctx context.Context, err error) *failure {
 	}
 	f := &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)}
 	if e.RetryAfter > 0 {
-		seconds := max(1, int((e.RetryAfter.Seconds())+0.999))
+		seconds := max(1, int(e.RetryAfter.Seconds()+0.999))
 		f.headers = http.Header{"Retry-After": {strconv.Itoa(seconds)}}
 	}
 	if f.GetStatus() >= http.StatusInternalServerError {
@@ -64,9 +65,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	if c.Writer.Written() {
 		return // part of another answer is out; a second one would corrupt it
 	}
-	for k, v := range f.headers {
-		c.Writer.Header()[k] = v
-	}
+	maps.Copy(c.Writer.Header(), f.headers)
 	c.JSON(f.GetStatus(), f)
 }
 

@@ -26,7 +26,7 @@ func Folder(t *testing.T) *objectstore.Folder {
 func S3Config(t *testing.T) objectstore.S3Config {
 	t.Helper()
 	get := func(name string) string {
-		v := os.Getenv("PORTICO_TEST_S3_" + name) //nolint:forbidigo // a setting of the test suite
+		v := os.Getenv("PORTICO_TEST_S3_" + name)
 		if v == "" {
 			t.Fatalf("PORTICO_TEST_S3_%s is not set: run the tests with `make test`, or start a server with `tools/s3.sh start`", name)
 		}
