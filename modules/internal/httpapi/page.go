@@ -44,3 +44,21 @@ func DecodeCursor(cursor string) (int64, error) {
 	}
 	return 0, errs.New(errs.Invalid, "The cursor is not valid.").Do("Use nextCursor of an earlier answer, or leave it out.").With(err)
 }
+
+// PageOf cuts a list that was read one item longer than the page, so that it
+// knows whether there is more.
+func PageOf[T any](items []T, limit int, pk func(T) int64) Page[T] {
+	if len(items) <= limit {
+		return Page[T]{Items: items}
+	}
+	return Page[T]{Items: items[:limit], NextCursor: EncodeCursor(pk(items[limit-1]))}
+}
+
+// MapPage turns a page of things into a page of what is written of them.
+func MapPage[T, B any](p Page[T], body func(T) B) Page[B] {
+	out := Page[B]{Items: make([]B, len(p.Items)), NextCursor: p.NextCursor}
+	for i, item := range p.Items {
+		out.Items[i] = body(item)
+	}
+	return out
+}
