@@ -1,0 +1,147 @@
+// Package ptc decides who may use programmatic tool calling, and says why.
+package ptc
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mode is the main switch.
+type Mode string
+
+// The modes of the PTC reference.
+const (
+	Off     Mode = "off"
+	On      Mode = "on"
+	Partial Mode = "partial"
+)
+
+// Debug is the filter on a run's title that follows a positive decision.
+type Debug string
+
+// The filters of the PTC reference; the legacy value "true" means OptIn.
+const (
+	NoDebug Debug = ""
+	OptIn   Debug = "opt-in"
+	OptOut  Debug = "opt-out"
+)
+
+// The words a title is searched for, without regard to case.
+const (
+	optInWord  = "useptc"
+	optOutWord = "nonptc"
+)
+
+const defaultSalt = "ptc-rollout"
+
+// Raw is the settings as an administrator wrote them.
+type Raw struct {
+	Mode, Debug, UserAllowlist, ToolsetAllowlist, ToolsetBlocklist, Sequential, RolloutPercent, RolloutSalt string
+}
+
+// Policy is the settings as they are applied. It is immutable.
+type Policy struct {
+	mode       Mode
+	debug      Debug
+	debugSet   bool // PTC_DEBUG holds anything at all
+	users      []string
+	allow      []string
+	allowSet   bool // an allowlist is configured, be it empty
+	block      []string
+	percent    float64
+	salt       string
+	sequential bool
+}
+
+// Parse reads the settings. Values it can do without are replaced by the safe
+// choice with a warning; a percentage it cannot read is an error, because
+// every guess would be wrong for somebody.
+func Parse(raw Raw) (Policy, []string, error) {
+	p := Policy{salt: strings.TrimSpace(raw.RolloutSalt), percent: 100, sequential: strings.TrimSpace(raw.Sequential) == "true"}
+	var warnings []string
+	switch m := Mode(strings.ToLower(strings.TrimSpace(raw.Mode))); m {
+	case Off, On, Partial:
+		p.mode = m
+	case "":
+		p.mode = Off
+	default:
+		p.mode = Off
+		warnings = append(warnings, fmt.Sprintf("PTC_MODE %q is not off, on or partial: it is taken as off", raw.Mode))
+	}
+	switch d := Debug(strings.ToLower(strings.TrimSpace(raw.Debug))); d {
+	case NoDebug, OptIn, OptOut:
+		p.debug, p.debugSet = d, d != NoDebug
+	case "true":
+		p.debug, p.debugSet = OptIn, true
+	default:
+		p.debugSet = true
+		warnings = append(warnings, fmt.Sprintf("PTC_DEBUG %q is not opt-in or opt-out: no title is filtered", raw.Debug))
+	}
+	p.users, p.block = list(raw.UserAllowlist), list(raw.ToolsetBlocklist)
+	p.allow, p.allowSet = list(raw.ToolsetAllowlist), strings.TrimSpace(raw.ToolsetAllowlist) != ""
+	if p.salt == "" {
+		p.salt = defaultSalt
+	}
+	if text := strings.TrimSpace(raw.RolloutPercent); text != "" {
+		percent, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(percent) || percent < 0 || percent > 100 {
+			return Policy{}, warnings, errors.New("PTC_ROLLOUT_PERCENT must be a number from 0 to 100")
+		}
+		p.percent = percent
+	}
+	return p, warnings, nil
+}
+
+// list splits a comma-separated setting; blanks are dropped.
+func list(text string) []string {
+	var items []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// Bucket is the user's place in the rollout, 0 to 99. It never changes for a
+// salt, so that a growing percentage only ever adds users.
+func Bucket(uid, salt string) uint32 {
+	sum := sha256.Sum256([]byte(uid + salt))
+	return binary.BigEndian.Uint32(sum[:4]) % 100
+}
+
+// SandboxDebug reports whether sandboxes are told that debugging is on: they
+// are whenever PTC_DEBUG holds anything.
+func (p Policy) SandboxDebug() bool { return p.debugSet }
+
+// Sequential reports whether programs are to make their calls one by one.
+func (p Policy) Sequential() bool { return p.sequential }
+
+// AllowsToolset reports whether the lists let code call a toolset. The
+// blocklist wins; builtin tools are on no list.
+func (p Policy) AllowsToolset(key string) bool {
+	return !p.blocks(key) && p.lists(key)
+}
+
+func (p Policy) blocks(key string) bool { return !IsBuiltin(key) && slices.Contains(p.block, key) }
+
+func (p Policy) lists(key string) bool {
+	return IsBuiltin(key) || !p.allowSet || slices.Contains(p.allow, key)
+}
+
+// IsBuiltin reports whether a key names a tool of the platform itself. Those
+// are part of every run, so lists are about the others.
+func IsBuiltin(key string) bool {
+	switch key {
+	case "web_search", "generate_doc", "generate_code_artifact", "send_email", "get_time", "read_file",
+		"list_files", "execute_code", "read_agent_result", "read_tool_result":
+		return true
+	}
+	return false
+}
