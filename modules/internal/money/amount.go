@@ -8,6 +8,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // Amount is a number of credits in millionths, the resolution of the
@@ -99,3 +101,12 @@ func (a *Amount) Scan(src any) error {
 
 // GormDataType keeps the row structs comparable with the schema.
 func (Amount) GormDataType() string { return "numeric" }
+
+// Float is the amount as a double, for products with quantities that are not
+// money.
+func (a Amount) Float() float64 { return float64(a) / float64(Credit) }
+
+// Schema describes the amount in the API document as the number it is.
+func (Amount) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeNumber, Description: "Credits, with at most six decimals"}
+}

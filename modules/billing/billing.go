@@ -1,0 +1,80 @@
+// Package billing keeps credits: what users have, what calls cost, and what
+// was charged.
+package billing
+
+import (
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/money"
+)
+
+// Charge is one completed call to be paid for.
+type Charge struct {
+	CallID   string
+	UID      string
+	ResultID string // empty outside a run
+	Version  int
+	Toolset  string
+	Tool     string
+	Global   bool         // a toolset of the platform; a user's own is not billed
+	Price    money.Amount // list price
+}
+
+// Receipt is what a call cost: Due by the list, Amount after what is free.
+type Receipt struct{ Amount, Due money.Amount }
+
+// Usage is one line of what a user was charged.
+type Usage struct {
+	PK        int64
+	UsageID   string
+	Type      string
+	Amount    money.Amount
+	Due       money.Amount
+	ResultID  string
+	Version   *int
+	CallID    string
+	Meta      string // JSON {"toolName","toolsetKey"}
+	Text      string
+	CreatedAt time.Time
+}
+
+// Balance is a user's credits: live recharges less open debts.
+type Balance struct {
+	Credit money.Amount `json:"creditAmount" doc:"Granted credits of the recharges that are still live"`
+	Net    money.Amount `json:"creditBalance" doc:"What is left, less open debts; may be negative"`
+	Debt   money.Amount `json:"debt" doc:"Open debts"`
+}
+
+// Recharge is credits given to a user until a day.
+type Recharge struct {
+	ID        string // the same id grants once, however often it is sent
+	Amount    money.Amount
+	Source    string
+	Text      string
+	ExpiresAt time.Time
+}
+
+// Total is what a run cost.
+type Total struct {
+	Total   money.Amount `json:"total" doc:"By the list"`
+	Charged money.Amount `json:"charged" doc:"After what is free"`
+}
+
+// Errors of the service.
+var (
+	ErrUserMissing  = errs.New(errs.AccountMissing, "There is no such user.").Do("Check the user id.")
+	ErrBadRecharge  = errs.New(errs.Invalid, "A recharge needs a positive amount and an expiry in the future.")
+	ErrGrantForeign = errs.New(errs.Conflict, "This recharge id was used for another user.").Do("Use an id of its own for each recharge.")
+)
+
+// The kinds of usage and debt of the PTC reference and the wire contract.
+const (
+	toolCall  = "tool_call"
+	overdraft = "usage_overdraft"
+)
+
+// FreeToolsets are free for everybody unless configured otherwise.
+func FreeToolsets() []string {
+	return []string{"nano_banana_pro", "instagram", "facebook", "twitter", "fish_audio", "seedream_image"}
+}

@@ -1,0 +1,71 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/money"
+)
+
+type controller struct{ service *Service }
+
+func (c controller) register(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-balance", Method: http.MethodGet, Path: "/v1/credit/balance", Tag: "credits", Summary: "What the caller has",
+	}, c.balance)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-usage", Method: http.MethodGet, Path: "/v1/credit/usage", Tag: "credits", Summary: "What the caller was charged, newest first",
+	}, c.usage)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-result", Method: http.MethodGet, Path: "/v1/credit/result", Tag: "credits", Summary: "What a run of the caller's cost",
+	}, c.result)
+}
+
+func (c controller) balance(ctx context.Context, who actor.Actor, _ *struct{}) (Balance, error) {
+	return c.service.Balance(ctx, who)
+}
+
+func (c controller) usage(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[usageBody], error) {
+	page, err := c.service.Usages(ctx, who, *in)
+	return httpapi.MapPage(page, toBody), err
+}
+
+type resultInput struct {
+	ResultID string `query:"resultId" required:"true" maxLength:"64"`
+	Version  int    `query:"version" minimum:"-1" default:"-1" doc:"Version; all of them when left out"`
+}
+
+func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput) (Total, error) {
+	if in.Version < 0 {
+		return c.service.ResultTotal(ctx, who, in.ResultID, nil)
+	}
+	return c.service.ResultTotal(ctx, who, in.ResultID, &in.Version)
+}
+
+// usageBody is a usage on the wire. createdAt is milliseconds since 1970.
+type usageBody struct {
+	UsageID        string          `json:"usageId"`
+	UsageType      string          `json:"usageType"`
+	Amount         money.Amount    `json:"amount" doc:"Credits charged"`
+	DueAmount      money.Amount    `json:"dueAmount" doc:"Credits by the list"`
+	ActionResultID string          `json:"actionResultId,omitempty"`
+	Version        *int            `json:"version,omitempty"`
+	ToolCallID     string          `json:"toolCallId,omitempty"`
+	ToolCallMeta   json.RawMessage `json:"toolCallMeta,omitempty"`
+	Description    string          `json:"description,omitempty"`
+	CreatedAt      int64           `json:"createdAt"`
+}
+
+func toBody(u Usage) usageBody {
+	b := usageBody{
+		UsageID: u.UsageID, UsageType: u.Type, Amount: u.Amount, DueAmount: u.Due, ActionResultID: u.ResultID, Version: u.Version,
+		ToolCallID: u.CallID, Description: u.Text, CreatedAt: u.CreatedAt.UnixMilli(),
+	}
+	if u.Meta != "" {
+		b.ToolCallMeta = json.RawMessage(u.Meta)
+	}
+	return b
+}

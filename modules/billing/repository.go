@@ -1,0 +1,204 @@
+package billing
+
+import (
+	"errors"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/money"
+)
+
+// repository is the credit tables.
+type repository struct{}
+
+type usageRow struct {
+	PK             int64 `gorm:"primaryKey"`
+	UsageID        string
+	UID            string
+	Amount         money.Amount
+	DueAmount      money.Amount
+	UsageType      string
+	ActionResultID *string
+	Version        *int
+	Description    *string
+	ToolCallID     *string
+	ToolCallMeta   *string
+	CreatedAt      time.Time
+}
+
+func (usageRow) TableName() string { return "credit_usages" }
+
+func (r usageRow) usage() Usage {
+	return Usage{
+		PK: r.PK, UsageID: r.UsageID, Type: r.UsageType, Amount: r.Amount, Due: r.DueAmount, ResultID: text(r.ActionResultID),
+		Version: r.Version, CallID: text(r.ToolCallID), Meta: text(r.ToolCallMeta), Text: text(r.Description), CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+type rechargeRow struct {
+	PK          int64 `gorm:"primaryKey"`
+	RechargeID  string
+	UID         string
+	Amount      money.Amount
+	Balance     money.Amount
+	Enabled     bool
+	Source      string
+	Description *string
+	ExpiresAt   time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+func (rechargeRow) TableName() string { return "credit_recharges" }
+
+type debtRow struct {
+	PK          int64 `gorm:"primaryKey"`
+	DebtID      string
+	UID         string
+	Amount      money.Amount
+	Balance     money.Amount
+	Enabled     bool
+	Source      string
+	Description *string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+func (debtRow) TableName() string { return "credit_debts" }
+
+type subscriptionRow struct {
+	PK             int64 `gorm:"primaryKey"`
+	SubscriptionID string
+	LookupKey      string
+	PlanType       string
+	UID            string
+	Status         string
+	CancelAt       *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+func (subscriptionRow) TableName() string { return "subscriptions" }
+
+// lockUser makes the money of one user a queue: whoever holds the lock sees
+// every balance as the one before left it.
+func (repository) lockUser(tx database.Tx, uid string) error {
+	var row struct{ UID string }
+	err := database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return ErrUserMissing
+	}
+	return err
+}
+
+func (repository) usageOf(h database.Handle, uid, callID string) (usageRow, bool, error) {
+	var row usageRow
+	err := database.Scoped(h, uid).Where("tool_call_id = ?", callID).Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return row, false, nil
+	}
+	return row, err == nil, err
+}
+
+func (repository) insertUsage(tx database.Tx, row usageRow) error {
+	return database.Unscoped(tx.Handle).Create(&row).Error
+}
+
+// live lists the recharges that can pay, the nearest expiry first.
+func (repository) live(h database.Handle, uid string, now time.Time) ([]rechargeRow, error) {
+	var rows []rechargeRow
+	err := database.Scoped(h, uid).Where("enabled AND expires_at >= ? AND balance > 0", now).
+		Order("expires_at, pk").Find(&rows).Error
+	return rows, err
+}
+
+func (repository) setRecharge(tx database.Tx, r rechargeRow, at time.Time) error {
+	return database.MustAffect(database.Scoped(tx.Handle, r.UID).Model(&rechargeRow{}).Where("pk = ?", r.PK).
+		Updates(map[string]any{"balance": r.Balance, "updated_at": at}), database.ErrNotFound)
+}
+
+func (repository) recharge(h database.Handle, rechargeID string) (rechargeRow, bool, error) {
+	var row rechargeRow
+	// Recharge ids are unique over all users; the caller compares the owner.
+	err := database.Unscoped(h).Where("recharge_id = ?", rechargeID).Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return row, false, nil
+	}
+	return row, err == nil, err
+}
+
+func (repository) insertRecharge(tx database.Tx, row *rechargeRow) error {
+	return database.Unscoped(tx.Handle).Create(row).Error
+}
+
+// openDebts lists what is still owed, the oldest first.
+func (repository) openDebts(h database.Handle, uid string) ([]debtRow, error) {
+	var rows []debtRow
+	err := database.Scoped(h, uid).Where("enabled AND balance > 0").Order("created_at, pk").Find(&rows).Error
+	return rows, err
+}
+
+func (repository) insertDebt(tx database.Tx, row debtRow) error {
+	return database.Unscoped(tx.Handle).Create(&row).Error
+}
+
+func (repository) setDebt(tx database.Tx, d debtRow, at time.Time) error {
+	return database.MustAffect(database.Scoped(tx.Handle, d.UID).Model(&debtRow{}).Where("pk = ?", d.PK).
+		Updates(map[string]any{"balance": d.Balance, "enabled": d.Balance > 0, "updated_at": at}), database.ErrNotFound)
+}
+
+// plus reports whether the user has an active Plus subscription that began
+// after a moment.
+func (repository) plus(h database.Handle, uid string, after, now time.Time) (bool, error) {
+	var n int64
+	err := database.Scoped(h, uid).Model(&subscriptionRow{}).
+		Where(`status = 'active' AND lookup_key LIKE 'refly\_plus\_%' ESCAPE '\' AND created_at > ? AND (cancel_at IS NULL OR cancel_at > ?)`, after, now).
+		Count(&n).Error
+	return n > 0, err
+}
+
+func (repository) usages(h database.Handle, uid string, before int64, limit int) ([]Usage, error) {
+	q := database.Scoped(h, uid)
+	if before > 0 {
+		q = q.Where("pk < ?", before)
+	}
+	var rows []usageRow
+	if err := q.Order("pk DESC").Limit(limit).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	out := make([]Usage, len(rows))
+	for i, r := range rows {
+		out[i] = r.usage()
+	}
+	return out, nil
+}
+
+func (repository) ofResult(h database.Handle, uid, resultID string, version *int) ([]Usage, error) {
+	q := database.Scoped(h, uid).Where("action_result_id = ?", resultID)
+	if version != nil {
+		q = q.Where("version = ?", *version)
+	}
+	var rows []usageRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	out := make([]Usage, len(rows))
+	for i, r := range rows {
+		out[i] = r.usage()
+	}
+	return out, nil
+}
