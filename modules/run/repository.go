@@ -198,13 +198,10 @@ func (repository) insertCanvas(tx database.Tx, row canvasRow) error {
 	return database.Unscoped(tx.Handle).Create(&row).Error
 }
 
-func (repository) canvas(h database.Handle, uid, canvasID string) (Canvas, error) {
+// hasCanvas returns ErrCanvasMissing when the user has no such canvas.
+func (repository) hasCanvas(h database.Handle, uid, canvasID string) error {
 	var row canvasRow
-	err := database.Scoped(h, uid).Where("canvas_id = ? AND deleted_at IS NULL", canvasID).Take(&row).Error
-	if err := absent(err, ErrCanvasMissing); err != nil {
-		return Canvas{}, err
-	}
-	return row.canvas(), nil
+	return absent(database.Scoped(h, uid).Where("canvas_id = ? AND deleted_at IS NULL", canvasID).Take(&row).Error, ErrCanvasMissing)
 }
 
 func (repository) canvases(h database.Handle, uid string, before int64, limit int) ([]Canvas, error) {

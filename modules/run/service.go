@@ -83,7 +83,7 @@ func (s *Service) prepare(tx database.Tx, a actor.Actor, p CreateParams) (result
 		row.Toolsets = &text
 	}
 	if p.CanvasID != "" {
-		if _, err := s.rows.canvas(tx.Handle, a.UID, p.CanvasID); err != nil {
+		if err := s.rows.hasCanvas(tx.Handle, a.UID, p.CanvasID); err != nil {
 			return row, err
 		}
 		target := canvasTarget
@@ -140,8 +140,7 @@ func (s *Service) Owns(_ context.Context, h database.Handle, uid, resultID strin
 
 // CanvasOwned reports whether the user has the canvas.
 func (s *Service) CanvasOwned(_ context.Context, h database.Handle, uid, canvasID string) (bool, error) {
-	_, err := s.rows.canvas(h, uid, canvasID)
-	return owned(err, ErrCanvasMissing)
+	return owned(s.rows.hasCanvas(h, uid, canvasID), ErrCanvasMissing)
 }
 
 func owned(err, missing error) (bool, error) {

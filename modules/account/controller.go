@@ -1,0 +1,110 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+)
+
+type controller struct{ service *Service }
+
+const keyPath = "/v1/auth/cli/api-key"
+
+func (c controller) register(api *httpapi.API) {
+	op := func(id, method, path, summary string, errors ...errs.Code) httpapi.Operation {
+		return httpapi.Operation{ID: id, Method: method, Path: path, Summary: summary, Tag: "accounts", Errors: errors}
+	}
+	httpapi.Register(api, op("create-api-key", http.MethodPost, keyPath, "Create an API key; it is shown this once"), c.create)
+	httpapi.Register(api, op("list-api-keys", http.MethodGet, keyPath, "The caller's API keys, newest first"), c.list)
+	httpapi.Register(api, op("rename-api-key", http.MethodPatch, keyPath+"/{keyId}", "Rename an API key", errs.NotFound), c.rename)
+	httpapi.Register(api, op("revoke-api-key", http.MethodDelete, keyPath+"/{keyId}", "Revoke an API key", errs.NotFound), c.revoke)
+	validate := op("validate-api-key", http.MethodPost, keyPath+"/validate", "Whether an API key is valid")
+	validate.Access = httpapi.Public
+	httpapi.Register(api, validate, c.validate)
+}
+
+type createInput struct {
+	Body struct {
+		Name          string `json:"name" doc:"1 to 100 characters"`
+		ExpiresInDays int    `json:"expiresInDays,omitempty" doc:"0 for a key that does not expire"`
+	}
+}
+
+type createdBody struct {
+	keyBody
+	APIKey string `json:"apiKey" doc:"The key itself; it cannot be shown again"`
+}
+
+func (c controller) create(ctx context.Context, who actor.Actor, in *createInput) (createdBody, error) {
+	k, plain, err := c.service.CreateKey(ctx, who, in.Body.Name, in.Body.ExpiresInDays)
+	return createdBody{keyBody: toBody(k), APIKey: plain.Reveal()}, err
+}
+
+func (c controller) list(ctx context.Context, who actor.Actor, _ *struct{}) ([]keyBody, error) {
+	keys, err := c.service.Keys(ctx, who)
+	bodies := make([]keyBody, len(keys))
+	for i, k := range keys {
+		bodies[i] = toBody(k)
+	}
+	return bodies, err
+}
+
+type renameInput struct {
+	KeyID string `path:"keyId" maxLength:"64"`
+	Body  struct {
+		Name string `json:"name" doc:"1 to 100 characters"`
+	}
+}
+
+func (c controller) rename(ctx context.Context, who actor.Actor, in *renameInput) (*httpapi.None, error) {
+	return nil, c.service.RenameKey(ctx, who, in.KeyID, in.Body.Name)
+}
+
+type revokeInput struct {
+	KeyID string `path:"keyId" maxLength:"64"`
+}
+
+func (c controller) revoke(ctx context.Context, who actor.Actor, in *revokeInput) (*httpapi.None, error) {
+	return nil, c.service.RevokeKey(ctx, who, in.KeyID)
+}
+
+type validateInput struct {
+	Body struct {
+		APIKey string `json:"apiKey" maxLength:"256"`
+	}
+}
+
+type validBody struct {
+	Valid bool       `json:"valid"`
+	User  *validUser `json:"user,omitempty"`
+}
+
+type validUser struct {
+	UID string `json:"uid"`
+}
+
+func (c controller) validate(ctx context.Context, _ actor.Actor, in *validateInput) (validBody, error) {
+	uid, err := c.service.KeyOwner(ctx, in.Body.APIKey)
+	if errors.Is(err, ErrBadKey) {
+		return validBody{}, nil
+	}
+	return validBody{Valid: true, User: &validUser{UID: uid}}, err
+}
+
+type keyBody struct {
+	KeyID      string     `json:"keyId"`
+	Name       string     `json:"name"`
+	KeyPrefix  string     `json:"keyPrefix"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+	ExpiresAt  *time.Time `json:"expiresAt"`
+}
+
+func toBody(k Key) keyBody {
+	return keyBody{KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt}
+}

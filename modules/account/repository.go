@@ -1,0 +1,151 @@
+package account
+
+import (
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+)
+
+// repository is the tables users and user_api_keys.
+type repository struct{}
+
+type userRow struct {
+	PK            int64 `gorm:"primaryKey"`
+	UID           string
+	Name          string
+	Email         *string
+	HasBetaAccess bool
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+func (userRow) TableName() string { return "users" }
+
+func (r userRow) user() User {
+	u := User{UID: r.UID, Name: r.Name, CreatedAt: r.CreatedAt.UTC()}
+	if r.Email != nil {
+		u.Email = *r.Email
+	}
+	return u
+}
+
+type keyRow struct {
+	PK         int64 `gorm:"primaryKey"`
+	KeyID      string
+	KeyHash    string
+	KeyPrefix  string
+	UID        string
+	Name       string
+	Scope      *string
+	LastUsedAt *time.Time
+	ExpiresAt  *time.Time
+	CreatedAt  time.Time
+	RevokedAt  *time.Time
+}
+
+func (keyRow) TableName() string { return "user_api_keys" }
+
+func (r keyRow) key() Key {
+	k := Key{
+		ID: r.KeyID, Name: r.Name, Prefix: r.KeyPrefix, UID: r.UID, CreatedAt: r.CreatedAt.UTC(),
+		LastUsedAt: utc(r.LastUsedAt), ExpiresAt: utc(r.ExpiresAt),
+	}
+	if r.Scope != nil {
+		k.Scope = actor.Scope(*r.Scope)
+	}
+	return k
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func (repository) insertUser(tx database.Tx, row userRow) error {
+	return database.Unscoped(tx.Handle).Create(&row).Error
+}
+
+func (repository) user(h database.Handle, uid string) (User, error) {
+	return oneUser(database.Scoped(h, uid))
+}
+
+func (repository) userByName(h database.Handle, name string) (User, error) {
+	// For operators: names are what they know users by.
+	return oneUser(database.Unscoped(h).Where("name = ?", name))
+}
+
+func oneUser(q *gorm.DB) (User, error) {
+	var row userRow
+	err := q.Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return User{}, ErrUserMissing
+	}
+	return row.user(), err
+}
+
+func (repository) users(h database.Handle) ([]User, error) {
+	var rows []userRow
+	// For operators: the list of all tenants.
+	if err := database.Unscoped(h).Order("pk").Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	users := make([]User, len(rows))
+	for i, r := range rows {
+		users[i] = r.user()
+	}
+	return users, nil
+}
+
+func (repository) insertKey(tx database.Tx, row keyRow) error {
+	return database.Unscoped(tx.Handle).Create(&row).Error
+}
+
+// byHash finds the key somebody presented: who that is follows from it.
+func (repository) byHash(h database.Handle, hash string) (Key, error) {
+	var row keyRow
+	err := database.Unscoped(h).Where("key_hash = ? AND revoked_at IS NULL", hash).Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return Key{}, ErrBadKey
+	}
+	return row.key(), err
+}
+
+// ownKeys lists the keys a user made, the newest first; those of sandboxes are
+// not the user's business.
+func (repository) ownKeys(h database.Handle, uid string) ([]Key, error) {
+	var rows []keyRow
+	err := database.Scoped(h, uid).Where("revoked_at IS NULL AND scope IS NULL").Order("pk DESC").Find(&rows).Error
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		keys[i] = r.key()
+	}
+	return keys, err
+}
+
+func (repository) rename(tx database.Tx, uid, keyID, name string) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&keyRow{}).
+		Where("key_id = ? AND revoked_at IS NULL AND scope IS NULL", keyID).Update("name", name), ErrKeyMissing)
+}
+
+func (repository) revoke(tx database.Tx, uid, keyID string, at time.Time) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&keyRow{}).
+		Where("key_id = ? AND revoked_at IS NULL", keyID).Update("revoked_at", at), ErrKeyMissing)
+}
+
+func (repository) touch(tx database.Tx, uid, keyID string, at time.Time) error {
+	return database.Scoped(tx.Handle, uid).Model(&keyRow{}).Where("key_id = ?", keyID).Update("last_used_at", at).Error
+}
+
+// purge deletes temporary keys that expired before a moment.
+func (repository) purge(tx database.Tx, before time.Time) (int64, error) {
+	// A system job over all users; a user's own keys stay for their history.
+	q := database.Unscoped(tx.Handle).Where("scope IS NOT NULL AND expires_at < ?", before).Delete(&keyRow{})
+	return q.RowsAffected, q.Error
+}

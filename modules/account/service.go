@@ -1,0 +1,177 @@
+package account
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+// Service keeps users and keys.
+type Service struct {
+	Deps
+	rows      repository
+	temporary *temporaryKeys
+}
+
+// touchEvery keeps a busy key from writing its row on every request.
+const touchEvery = time.Minute
+
+// Authenticate says who presented the credentials.
+func (s *Service) Authenticate(ctx context.Context, c httpapi.Credentials) (actor.Actor, error) {
+	if c.APIKey == "" {
+		return s.authenticateToken(ctx, c.Token)
+	}
+	k, err := s.rows.byHash(s.DB.Read(ctx), Plaintext(c.APIKey).hash())
+	if err != nil {
+		return actor.Actor{}, err
+	}
+	now := s.Now()
+	if !k.live(now) {
+		return actor.Actor{}, ErrBadKey
+	}
+	if k.LastUsedAt == nil || now.Sub(*k.LastUsedAt) >= touchEvery {
+		err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.touch(tx, k.UID, k.ID, now) })
+		if err != nil { // knowing when it was used is worth no failed request
+			s.Logger.WarnContext(ctx, "the use of an API key was not noted", "keyId", k.ID, "error", err)
+		}
+	}
+	return actor.Actor{UID: k.UID, KeyID: k.ID, Scope: k.Scope}, nil
+}
+
+// CreateUser makes a user. It is for operators.
+func (s *Service) CreateUser(ctx context.Context, name, email string) (User, error) {
+	var u User
+	err := s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+		u, err = s.insertUser(tx, name, email)
+		return err
+	})
+	if database.IsDuplicate(err) {
+		return User{}, ErrNameTaken
+	}
+	return u, err
+}
+
+func (s *Service) insertUser(tx database.Tx, name, email string) (User, error) {
+	if !nameForm.MatchString(name) {
+		return User{}, ErrBadUser
+	}
+	now := s.Now()
+	row := userRow{UID: ids.New(ids.User), Name: name, HasBetaAccess: true, CreatedAt: now, UpdatedAt: now}
+	if email != "" {
+		row.Email = &email
+	}
+	return row.user(), s.rows.insertUser(tx, row)
+}
+
+// Users lists every user. It is for operators.
+func (s *Service) Users(ctx context.Context) ([]User, error) { return s.rows.users(s.DB.Read(ctx)) }
+
+// UserByName finds a user. It is for operators.
+func (s *Service) UserByName(ctx context.Context, name string) (User, error) {
+	return s.rows.userByName(s.DB.Read(ctx), name)
+}
+
+// Bootstrap makes the first user and its key when there is no user at all.
+// Any number of processes may call it at once: one of them creates.
+func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plaintext, created bool, err error) {
+	users, err := s.Users(ctx)
+	if err != nil || len(users) > 0 {
+		return User{}, "", false, err
+	}
+	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+		if u, err = s.insertUser(tx, name, ""); err != nil {
+			return err
+		}
+		_, key, err = s.insertKey(tx, u.UID, "first key", actor.Full, nil)
+		return err
+	})
+	if database.IsDuplicate(err) {
+		return User{}, "", false, nil // another process was faster
+	}
+	return u, key, err == nil, err
+}
+
+// CreateKey makes an API key for the actor; days is how long it lives, zero
+// for ever. The plain text is not kept: this is the only time it is there.
+func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, days int) (Key, Plaintext, error) {
+	name, err := keyName(name)
+	if err != nil {
+		return Key{}, "", err
+	}
+	if days < 0 || days > maxKeyDays {
+		return Key{}, "", ErrBadKeyDays
+	}
+	var expires *time.Time
+	if days > 0 {
+		t := s.Now().AddDate(0, 0, days)
+		expires = &t
+	}
+	var (
+		k     Key
+		plain Plaintext
+	)
+	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+		k, plain, err = s.insertKey(tx, a.UID, name, actor.Full, expires)
+		return err
+	})
+	return k, plain, err
+}
+
+func keyName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if name == "" || utf8.RuneCountInString(name) > maxKeyName || strings.ContainsRune(name, 0) {
+		return "", ErrBadKeyName
+	}
+	return name, nil
+}
+
+func (s *Service) insertKey(tx database.Tx, uid, name string, scope actor.Scope, expires *time.Time) (Key, Plaintext, error) {
+	plain := newPlaintext()
+	row := keyRow{
+		KeyID: ids.New(ids.Key), KeyHash: plain.hash(), KeyPrefix: plain.shown(), UID: uid, Name: name,
+		ExpiresAt: expires, CreatedAt: s.Now(),
+	}
+	if scope != actor.Full {
+		text := string(scope)
+		row.Scope = &text
+	}
+	return row.key(), plain, s.rows.insertKey(tx, row)
+}
+
+// Keys lists the actor's own keys, the newest first.
+func (s *Service) Keys(ctx context.Context, a actor.Actor) ([]Key, error) {
+	return s.rows.ownKeys(s.DB.Read(ctx), a.UID)
+}
+
+// RenameKey gives a key of the actor's another name.
+func (s *Service) RenameKey(ctx context.Context, a actor.Actor, keyID, name string) error {
+	name, err := keyName(name)
+	if err != nil {
+		return err
+	}
+	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.rename(tx, a.UID, keyID, name) })
+}
+
+// RevokeKey ends a key of the actor's at once, a sandbox's included.
+func (s *Service) RevokeKey(ctx context.Context, a actor.Actor, keyID string) error {
+	err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.revoke(tx, a.UID, keyID, s.Now()) })
+	if err == nil {
+		s.temporary.forget(a.UID)
+	}
+	return err
+}
+
+// KeyOwner returns the user a key opens the door for, or ErrBadKey.
+func (s *Service) KeyOwner(ctx context.Context, key string) (string, error) {
+	k, err := s.rows.byHash(s.DB.Read(ctx), Plaintext(key).hash())
+	if err == nil && !k.live(s.Now()) {
+		err = ErrBadKey
+	}
+	return k.UID, err
+}

@@ -1,0 +1,33 @@
+// Package account keeps users, their API keys and their sessions, and says
+// who a request is from.
+package account
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// User is a tenant.
+type User struct {
+	UID       string
+	Name      string // unique
+	Email     string // unique when it is not empty
+	CreatedAt time.Time
+}
+
+// Errors of the service. The answers to every bad credential of one kind are
+// the same, so that they tell nothing.
+var (
+	ErrBadKey      = errs.New(errs.Unauthorized, "Invalid API key").Do("Use a key that is neither revoked nor expired.")
+	ErrBadToken    = errs.New(errs.Unauthorized, "Invalid session token").Do("Sign in again.")
+	ErrKeyMissing  = errs.New(errs.NotFound, "API key not found or already revoked").Do("List your keys with GET /v1/auth/cli/api-key.")
+	ErrUserMissing = errs.New(errs.AccountMissing, "There is no such user.").Do("List the users with `portico user list`.")
+	ErrNameTaken   = errs.New(errs.Conflict, "A user with this name or e-mail address exists.").Do("Choose another name.")
+	ErrBadUser     = errs.New(errs.Invalid, "A user's name has 1 to 64 letters, digits, dots, dashes or underscores.")
+	ErrBadKeyName  = errs.Newf(errs.Invalid, "An API key's name has 1 to %d characters.", maxKeyName)
+	ErrBadKeyDays  = errs.Newf(errs.Invalid, "expiresInDays is a number from 0 (never) to %d.", maxKeyDays)
+)
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
