@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +73,8 @@ func encodeKey(random [keyBytes]byte) Plaintext {
 	for range keyDigits - len(reversed) {
 		b.WriteByte('0')
 	}
-	for i := len(reversed) - 1; i >= 0; i-- {
-		b.WriteByte(reversed[i])
+	for _, digit := range slices.Backward(reversed) {
+		b.WriteByte(digit)
 	}
 	return Plaintext(b.String())
 }
