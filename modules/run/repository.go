@@ -1,0 +1,159 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/portico-run/portico/modules/internal/database"
+)
+
+// repository is the SQL of this module.
+type repository struct{}
+
+type row struct {
+	PK             int64 `gorm:"primaryKey"`
+	ResultID       string
+	Version        int
+	Type           string
+	UID            string
+	Title          string
+	TargetType     *string
+	TargetID       *string
+	Input          *string
+	Errors         *string
+	ErrorType      *string
+	Toolsets       *string
+	Status         string
+	PTCEnabled     bool
+	EventSeq       int64
+	LeaseOwner     *string
+	LeaseExpiresAt *time.Time
+	CreatedAt      time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
+}
+
+// TableName is the table of the PTC reference.
+func (row) TableName() string { return "action_results" }
+
+func (r row) run() Run {
+	out := Run{
+		ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title,
+		Input: deref(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
+		PTCEnabled: r.PTCEnabled, Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
+		Seq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	if deref(r.TargetType) == targetCanvas {
+		out.CanvasID = deref(r.TargetID)
+	}
+	return out
+}
+
+func toRuns(rows []row) []Run {
+	runs := make([]Run, len(rows))
+	for i, r := range rows {
+		runs[i] = r.run()
+	}
+	return runs
+}
+
+func (repository) insert(tx database.Tx, r *row) error {
+	return database.Unscoped(tx.Handle).Create(r).Error // the row carries its uid
+}
+
+func (repository) get(h database.Handle, uid, resultID string, version *int) (row, error) {
+	q := database.Scoped(h, uid).Where("result_id = ?", resultID)
+	if version != nil {
+		q = q.Where("version = ?", *version)
+	}
+	var r row
+	err := q.Order("version DESC").Take(&r).Error
+	return r, err
+}
+
+func (repository) list(h database.Handle, uid string, before int64, limit int) ([]row, error) {
+	q := database.Scoped(h, uid)
+	if before > 0 {
+		q = q.Where("pk < ?", before)
+	}
+	var rows []row
+	err := q.Order("pk DESC").Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+// advance gives out the next event number of a run that is not over, and
+// changes the given columns with it. The row stays locked until the
+// transaction ends.
+func (rp repository) advance(tx database.Tx, uid, resultID string, version int, columns map[string]any) (int64, error) {
+	changes := map[string]any{"event_seq": gorm.Expr("event_seq + 1")}
+	for name, value := range columns {
+		changes[name] = value
+	}
+	var changed []row
+	err := database.Scoped(tx.Handle, uid).Model(&changed).
+		Clauses(clause.Returning{Columns: []clause.Column{{Name: "event_seq"}}}).
+		Where("result_id = ? AND version = ? AND status IN ?", resultID, version,
+			[]string{string(Waiting), string(Running)}).
+		Updates(changes).Error
+	if err != nil {
+		return 0, err
+	}
+	if len(changed) == 1 {
+		return changed[0].EventSeq, nil
+	}
+	_, err = rp.get(tx.Handle, uid, resultID, &version)
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return 0, ErrMissing
+	case err != nil:
+		return 0, err
+	}
+	return 0, ErrEnded
+}
+
+// renew is a system job: a process keeps the runs of all its users.
+func (repository) renew(tx database.Tx, owner string, until time.Time) error {
+	return database.Unscoped(tx.Handle).Model(&row{}).
+		Where("lease_owner = ? AND status = ?", owner, string(Running)).
+		Updates(map[string]any{"lease_expires_at": until.UTC()}).Error
+}
+
+// expired is a system job: the reaper ends the runs of all users.
+func (repository) expired(h database.Handle, now time.Time, limit int) ([]row, error) {
+	var rows []row
+	err := database.Unscoped(h).
+		Where("status = ? AND lease_expires_at < ?", string(Running), now.UTC()).
+		Order("lease_expires_at").Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+// list writes strings as a JSON array, nothing as NULL.
+func list(values []string) *string {
+	if len(values) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(values)
+	if err != nil {
+		return nil // strings always marshal
+	}
+	return new(string(b))
+}
+
+// unlist reads what list wrote.
+func unlist(column *string) []string {
+	var values []string
+	if column != nil && json.Unmarshal([]byte(*column), &values) != nil {
+		return []string{*column}
+	}
+	return values
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

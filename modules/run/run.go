@@ -1,0 +1,143 @@
+package run
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// Status says how far a run is. The words are those of the wire contract.
+type Status string
+
+// The states of a run. The last three are final.
+const (
+	Waiting Status = "waiting"
+	Running Status = "running"
+	Done    Status = "finish"
+	Failed  Status = "error"
+	Aborted Status = "aborted"
+)
+
+// Final reports whether nothing happens in the run any more.
+func (s Status) Final() bool { return s == Done || s == Failed || s == Aborted }
+
+// Run is one execution of a program or an agent.
+type Run struct {
+	ResultID string
+	Version  int // 0 for the first execution under the result id
+	UID      string
+	Type     string
+	Title    string
+	CanvasID string // empty when the run belongs to no canvas
+	Input    string // JSON text; may be empty
+	Toolsets []string
+	Status   Status
+	// PTCEnabled is written when the run ends, as the PTC reference says.
+	PTCEnabled bool
+	Errors     []string
+	ErrorType  string // systemError, userAbort, or empty
+	// Seq is the number of the newest event.
+	Seq       int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Limits of what a caller may name.
+const (
+	maxID       = 64
+	maxTitle    = 500 // characters
+	maxType     = 32
+	maxInput    = 1 << 20
+	maxToolsets = 200
+	defaultType = "skill"
+	// noResult is the result id of calls outside any run.
+	noResult = "non-result-id"
+)
+
+// The failures of this module.
+var (
+	// ErrMissing is returned for an absent run and for another user's alike.
+	ErrMissing = errs.New(errs.ResultMissing, "there is no such run").
+			Do("check the result id and the version; a run is visible only to the user who started it")
+	// ErrCanvasMissing is returned for an absent canvas and for another
+	// user's alike.
+	ErrCanvasMissing = errs.New(errs.CanvasMissing, "there is no such canvas").
+				Do("create one with POST /v1/canvas/create, or leave the canvas out")
+	// ErrEnded is returned when something is to happen in a run that is over.
+	ErrEnded = errs.New(errs.Conflict, "the run has ended").
+			Do("start a new run, or a new version of this one")
+	errRaced = errs.New(errs.Conflict, "another version of the run is being created").Do("try again")
+)
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// CreateParams says which run to create. Every field is optional.
+type CreateParams struct {
+	// ResultID of an own run makes its next version; empty makes a new id.
+	ResultID string
+	Title    string
+	CanvasID string
+	Type     string
+	Input    json.RawMessage
+	Toolsets []string // keys
+}
+
+func (p CreateParams) validate() error {
+	if p.ResultID != "" && (len(p.ResultID) > maxID || p.ResultID == noResult || !idPattern.MatchString(p.ResultID)) {
+		return errs.Newf(errs.Invalid, "resultId must be 1 to %d letters, digits, - or _, and not %q", maxID, noResult)
+	}
+	if err := text("title", p.Title, maxTitle); err != nil {
+		return err
+	}
+	if err := text("type", p.Type, maxType); err != nil {
+		return err
+	}
+	if len(p.Input) > maxInput {
+		return errs.Newf(errs.TooLarge, "input must not be larger than %d bytes", maxInput)
+	}
+	if len(p.Input) > 0 && (!json.Valid(p.Input) || !utf8.Valid(p.Input)) {
+		return errs.New(errs.Invalid, "input must be JSON in UTF-8")
+	}
+	if len(p.Toolsets) > maxToolsets {
+		return errs.Newf(errs.Invalid, "toolsets must not name more than %d toolsets", maxToolsets)
+	}
+	if slices.ContainsFunc(p.Toolsets, func(k string) bool { return text("toolsets", k, maxID) != nil }) {
+		return errs.Newf(errs.Invalid, "toolsets must hold keys of at most %d characters", maxID)
+	}
+	return nil
+}
+
+// text refuses what one of the databases cannot store, and what is too long.
+func text(field, value string, limit int) error {
+	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		return errs.Newf(errs.Invalid, "%s must be valid UTF-8 without NUL", field)
+	}
+	if utf8.RuneCountInString(value) > limit {
+		return errs.Newf(errs.Invalid, "%s must not be longer than %d characters", field, limit)
+	}
+	return nil
+}
+
+// Finish says how a run ended.
+type Finish struct {
+	Status     Status // a final one
+	PTCEnabled bool
+	Errors     []string
+}
+
+// errorType is the wire contract's word for who ended the run.
+func (f Finish) errorType() *string {
+	switch f.Status {
+	case Failed:
+		return new("systemError")
+	case Aborted:
+		return new("userAbort")
+	default:
+		return nil
+	}
+}

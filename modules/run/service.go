@@ -1,0 +1,151 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+// Service holds the rules of runs, their events and their canvases.
+type Service struct {
+	db    *database.DB
+	repo  repository
+	now   func() time.Time
+	owner string
+	lease time.Duration
+}
+
+// Create begins a run: it is running, leased by this process, and has its
+// start event. It returns ErrMissing when the result id is another user's and
+// ErrCanvasMissing when the canvas is not the caller's.
+func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Run, error) {
+	if err := p.validate(); err != nil {
+		return Run{}, err
+	}
+	known := false
+	now := s.now()
+	r := row{
+		ResultID: p.ResultID, UID: a.UID, Title: p.Title, Type: p.Type, Status: string(Running),
+		Toolsets: list(p.Toolsets), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
+		CreatedAt: now, UpdatedAt: now, EventSeq: 1,
+	}
+	if r.Type == "" {
+		r.Type = defaultType
+	}
+	if len(p.Input) > 0 {
+		r.Input = new(string(p.Input))
+	}
+	if p.CanvasID != "" {
+		r.TargetType, r.TargetID = new(targetCanvas), &p.CanvasID
+	}
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		var err error
+		if known, err = s.place(tx, a, &r); err != nil {
+			return err
+		}
+		if err := s.repo.insert(tx, &r); err != nil {
+			return err
+		}
+		return s.record(tx, r.ResultID, r.Version, r.EventSeq, NewEvent{Type: Start})
+	})
+	if database.IsDuplicate(err) {
+		// Versions begin at 0 and have no gaps: who owns none and collides
+		// has named another user's run.
+		if !known {
+			return Run{}, ErrMissing.With(err)
+		}
+		return Run{}, errRaced.With(err)
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("create run: %w", err)
+	}
+	return r.run(), nil
+}
+
+// place decides the id and version of a new run and checks its canvas. known
+// says that the user has had earlier versions.
+func (s *Service) place(tx database.Tx, a actor.Actor, r *row) (known bool, err error) {
+	if r.TargetID != nil {
+		owned, err := s.repo.canvasOwned(tx.Handle, a.UID, *r.TargetID)
+		if err != nil {
+			return false, err
+		}
+		if !owned {
+			return false, ErrCanvasMissing
+		}
+	}
+	if r.ResultID == "" {
+		r.ResultID = ids.New(ids.Run)
+		return false, nil
+	}
+	newest, err := s.repo.get(tx.Handle, a.UID, r.ResultID, nil)
+	if errors.Is(err, database.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.Version = newest.Version + 1
+	return true, nil
+}
+
+// Get returns one version of a run, the newest one when version is nil. It
+// returns ErrMissing when the run does not exist or is another user's.
+func (s *Service) Get(ctx context.Context, a actor.Actor, resultID string, version *int) (Run, error) {
+	r, err := s.repo.get(s.db.Read(ctx), a.UID, resultID, version)
+	if errors.Is(err, database.ErrNotFound) {
+		return Run{}, ErrMissing
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("read run: %w", err)
+	}
+	return r.run(), nil
+}
+
+// List returns the caller's runs, newest first. Before is the next value of
+// the page before this one, 0 for the first page; next is 0 on the last.
+func (s *Service) List(ctx context.Context, a actor.Actor, before int64, limit int) (runs []Run, next int64, err error) {
+	rows, err := s.repo.list(s.db.Read(ctx), a.UID, before, limit+1)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list runs: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = rows[limit-1].PK
+	}
+	return toRuns(rows), next, nil
+}
+
+// Owns reports whether the run exists and is the user's.
+func (s *Service) Owns(_ context.Context, h database.Handle, uid, resultID string, version int) (bool, error) {
+	_, err := s.repo.get(h, uid, resultID, &version)
+	if errors.Is(err, database.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Finish writes how a run ended, and its end event, which is the last one. It
+// returns ErrEnded when the run was over already, so that of two that want to
+// end a run one does.
+func (s *Service) Finish(_ context.Context, tx database.Tx, uid, resultID string, version int, f Finish) error {
+	if !f.Status.Final() {
+		return fmt.Errorf("finish run: %q is not a final status", f.Status)
+	}
+	seq, err := s.repo.advance(tx, uid, resultID, version, map[string]any{
+		"status": string(f.Status), "ptc_enabled": f.PTCEnabled, "errors": list(f.Errors),
+		"error_type": f.errorType(), "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.now(),
+	})
+	if err != nil {
+		return fmt.Errorf("finish run: %w", err)
+	}
+	end := NewEvent{Type: End, Payload: struct {
+		Status Status `json:"status"`
+	}{f.Status}}
+	return s.record(tx, resultID, version, seq, end)
+}
