@@ -25,7 +25,7 @@ type Step struct {
 // Migrate applies every missing step. Any number of processes may call it at
 // once; one works, the others wait for it.
 func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
-	err = db.migrating(ctx, func(p *goose.Provider) error {
+	err = db.migrating(func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		applied = len(results)
 		return err
@@ -35,7 +35,7 @@ func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
 
 // MigrateDown takes the newest applied step back, or all of them.
 func (db *DB) MigrateDown(ctx context.Context, all bool) (reverted int, err error) {
-	err = db.migrating(ctx, func(p *goose.Provider) error {
+	err = db.migrating(func(p *goose.Provider) error {
 		if all {
 			results, err := p.DownTo(ctx, 0)
 			reverted = len(results)
@@ -54,7 +54,7 @@ func (db *DB) MigrateDown(ctx context.Context, all bool) (reverted int, err erro
 // Steps lists the migrations in order.
 func (db *DB) Steps(ctx context.Context) ([]Step, error) {
 	var steps []Step
-	err := db.migrating(ctx, func(p *goose.Provider) error {
+	err := db.migrating(func(p *goose.Provider) error {
 		states, err := p.Status(ctx)
 		for _, s := range states {
 			steps = append(steps, Step{
@@ -71,7 +71,7 @@ func baseName(path string) string {
 }
 
 // migrating runs fn while no other process migrates this database.
-func (db *DB) migrating(ctx context.Context, fn func(*goose.Provider) error) error {
+func (db *DB) migrating(fn func(*goose.Provider) error) error {
 	pool, err := db.write.DB()
 	if err != nil {
 		return fmt.Errorf("database pool: %w", err)

@@ -163,7 +163,7 @@ func migrationsHash(t *testing.T) string {
 
 func server(t *testing.T) string {
 	t.Helper()
-	address := os.Getenv(EnvPostgres) //nolint:forbidigo // the one setting of the test suite
+	address := os.Getenv(EnvPostgres)
 	if address == "" {
 		t.Fatalf("%s is not set: run the tests with `make test`, or start a server with `tools/postgres.sh start`", EnvPostgres)
 	}

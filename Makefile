@@ -1,0 +1,62 @@
+# Everything that is done with this repository, one command each. CI calls the
+# same targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# How long each fuzz target runs.
+FUZZTIME ?= 30s
+
+# .env is read as a shell reads it; see .env.example.
+LOAD_ENV := set -a; [ ! -f .env ] || . ./.env; set +a
+
+.PHONY: help
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z\/]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: setup build ## Start the server on :5800 (installs what is missing)
+	@$(LOAD_ENV); exec bin/portico serve
+
+.PHONY: demo
+demo: setup build ## Run a program with tool calls in the sandbox and watch it
+	@$(LOAD_ENV); exec bin/portico demo
+
+.PHONY: test
+test: ## Check and test everything (installs and starts what it needs)
+	@tools/test.sh
+
+.PHONY: bench
+bench: setup ## Measure against the baselines, in one run
+	@tools/with-services.sh --durable go run ./bench
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each
+	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: build
+build: ## Build bin/portico and bin/sdkgen
+	@go build -o bin/portico ./cmd/api
+	@go build -o bin/sdkgen ./sdkgen
+
+.PHONY: setup
+setup: ## Install bubblewrap and Python, build the sandbox's Python root
+	@tools/setup.sh
+
+.PHONY: lint
+lint: ## Run the linters
+	@go vet ./...
+	@go tool -modfile=tools/go.mod golangci-lint run
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	@git ls-files --cached --others --exclude-standard '*.go' | xargs go tool -modfile=tools/go.mod gofumpt -w
+
+.PHONY: db/reset
+db/reset: ## Delete the local SQLite database; the next start makes a new one
+	@rm -f data/portico.db data/portico.db-*
+
+.PHONY: clean
+clean: ## Delete what was built; keeps ./data
+	@rm -rf bin .cache

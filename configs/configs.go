@@ -1,0 +1,200 @@
+// Package configs turns a configuration file and the environment into one
+// typed, checked and immutable value.
+//
+// Every setting has a key in the file and a variable in the environment; the
+// variable wins. A variable that is empty counts as not set. Values are
+// trimmed. The defaults are in default.yaml.
+package configs
+
+import "time"
+
+// Config is the whole configuration. It is never changed after Load returned
+// it, so it can be read from any goroutine.
+//
+// In the file an int64 is a size in bytes ("10MiB" or a number), a duration
+// has a unit ("15s", "1d"), and a list is a YAML list or one comma-separated
+// text.
+type Config struct {
+	Server        Server        `key:"server"`
+	Database      Database      `key:"database"`
+	ObjectStorage ObjectStorage `key:"objectStorage"`
+	PTC           PTC           `key:"ptc"`
+	Sandbox       Sandbox       `key:"sandbox"`
+	Tool          Tool          `key:"tool"`
+	Billing       Billing       `key:"billing"`
+	Toolsets      Toolsets      `key:"toolsets"`
+	Demo          Demo          `key:"demo"`
+	Log           Log           `key:"log"`
+
+	// Warnings are sentences for the operator about settings that work but
+	// should not stay so.
+	Warnings []string
+}
+
+// Modes of the server.
+const (
+	Development = "development"
+	Production  = "production"
+)
+
+// Server is the HTTP server and what it needs to know about its callers.
+type Server struct {
+	// Listen is the address of the API, "host:port" or ":port".
+	Listen string `key:"listen" env:"PORTICO_LISTEN"`
+	// Endpoint is where callers reach the API, without "/v1" and without a
+	// slash at the end.
+	Endpoint string `key:"endpoint" env:"ENDPOINT"`
+	// Mode is Development or Production. Production refuses missing secrets.
+	Mode string `key:"mode" env:"PORTICO_MODE"`
+	// Origins are the web origins that may call the API from a browser.
+	Origins []string `key:"origins" env:"ORIGIN"`
+	// JWTSecret signs the tokens of the web frontend (HS256). Load makes a
+	// random one in development.
+	JWTSecret Secret `key:"jwtSecret" env:"JWT_SECRET"`
+	// JWTExpiration is how long such a token is valid.
+	JWTExpiration time.Duration `key:"jwtExpiration" env:"JWT_EXPIRATION_TIME"`
+	// EncryptionKey seals credentials at rest: 32 bytes as 64 hexadecimal
+	// digits. Load fills in a well-known one in development.
+	EncryptionKey Secret `key:"encryptionKey" env:"ENCRYPTION_KEY"`
+	// BodyLimit is the largest request body.
+	BodyLimit int64 `key:"bodyLimit" env:"PORTICO_BODY_LIMIT"`
+	// ShutdownGrace is how long requests in flight may finish after a signal.
+	ShutdownGrace time.Duration `key:"shutdownGrace" env:"PORTICO_SHUTDOWN_GRACE"`
+	// RatePerMinute bounds the requests of one user; 0 means no bound.
+	RatePerMinute int `key:"ratePerMinute" env:"PORTICO_RATE_PER_MINUTE"`
+}
+
+// Database is where the records are.
+type Database struct {
+	// URL is "sqlite:PATH" or "postgres://…".
+	URL DatabaseURL `key:"url" env:"DATABASE_URL"`
+	// MaxConnections is the size of the connection pool.
+	MaxConnections int `key:"maxConnections" env:"DATABASE_MAX_CONNECTIONS"`
+}
+
+// Drivers of the object storage.
+const (
+	FolderDriver = "folder"
+	S3Driver     = "s3"
+)
+
+// ObjectStorage is where files, large results and SDK bundles are.
+type ObjectStorage struct {
+	// Driver is FolderDriver or S3Driver.
+	Driver string `key:"driver" env:"OBJECT_STORAGE_DRIVER"`
+	// Folder is the directory of the folder driver.
+	Folder string `key:"folder" env:"OBJECT_STORAGE_FOLDER"`
+	S3     S3     `key:"s3"`
+}
+
+// S3 is the bucket of the S3 driver.
+type S3 struct {
+	// Endpoint is the address of a server other than AWS; empty for AWS.
+	Endpoint string `key:"endpoint" env:"S3_ENDPOINT"`
+	Region   string `key:"region" env:"S3_REGION"`
+	Bucket   string `key:"bucket" env:"S3_BUCKET"`
+	// AccessKey and SecretKey are both set, or both empty to use the
+	// credentials of the machine.
+	AccessKey Secret `key:"accessKey" env:"S3_ACCESS_KEY"`
+	SecretKey Secret `key:"secretKey" env:"S3_SECRET_KEY"`
+	// PathStyle puts the bucket into the path instead of the host name.
+	PathStyle bool `key:"pathStyle" env:"S3_PATH_STYLE"`
+}
+
+// PTC decides who may use programmatic tool calling. The texts are raw, under
+// the names of the PTC reference; package ptc gives them their meaning.
+type PTC struct {
+	Mode             string `key:"mode" env:"PTC_MODE"`
+	Debug            string `key:"debug" env:"PTC_DEBUG"`
+	UserAllowlist    string `key:"userAllowlist" env:"PTC_USER_ALLOWLIST" also:"list"`
+	ToolsetAllowlist string `key:"toolsetAllowlist" env:"PTC_TOOLSET_ALLOWLIST" also:"list"`
+	ToolsetBlocklist string `key:"toolsetBlocklist" env:"PTC_TOOLSET_BLOCKLIST" also:"list"`
+	Sequential       string `key:"sequential" env:"PTC_SEQUENTIAL"`
+	RolloutPercent   string `key:"rolloutPercent" env:"PTC_ROLLOUT_PERCENT" also:"number"`
+	RolloutSalt      string `key:"rolloutSalt" env:"PTC_ROLLOUT_SALT"`
+	// CallIDSeparator stands between the kind and the UUID of a call id.
+	CallIDSeparator string `key:"callIdSeparator" env:"PTC_CALL_ID_SEPARATOR"`
+	// PollInterval is how often an event stream looks without being woken.
+	PollInterval time.Duration `key:"pollInterval" env:"PTC_POLL_INTERVAL_MS"`
+}
+
+// Sandbox is where programs run, and the limits of one execution.
+type Sandbox struct {
+	S3Lib S3Lib `key:"s3lib"`
+	// Root is the Python root file system; empty for the default place.
+	Root string `key:"root" env:"SANDBOX_ROOT"`
+	// RunDir is the parent of the directories of running sandboxes; empty for
+	// the system's temporary directory.
+	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
+	// Pool is how many idle interpreters are kept warm.
+	Pool int `key:"pool" env:"SANDBOX_POOL"`
+	// MaxConcurrent and MaxQueue bound the executions that run and that wait.
+	MaxConcurrent int `key:"maxConcurrent" env:"SANDBOX_MAX_CONCURRENT"`
+	MaxQueue      int `key:"maxQueue" env:"SANDBOX_MAX_QUEUE"`
+	// Timeout is the wall clock of an execution that asks for none;
+	// MaxTimeout is the most it may ask for, at most five minutes.
+	Timeout    time.Duration `key:"timeout" env:"SANDBOX_TIMEOUT_MS"`
+	MaxTimeout time.Duration `key:"maxTimeout" env:"SANDBOX_MAX_TIMEOUT_MS"`
+	// Memory is the address space of one process, Disk the size of the
+	// scratch file systems, FileSize that of one file, Output what is kept of
+	// each output stream.
+	Memory    int64 `key:"memory" env:"SANDBOX_MEMORY"`
+	Disk      int64 `key:"disk" env:"SANDBOX_DISK"`
+	FileSize  int64 `key:"fileSize" env:"SANDBOX_FILE_SIZE"`
+	Output    int64 `key:"output" env:"SANDBOX_OUTPUT"`
+	Processes int   `key:"processes" env:"SANDBOX_PROCESSES"`
+	OpenFiles int   `key:"openFiles" env:"SANDBOX_OPEN_FILES"`
+}
+
+// S3Lib is which SDK bundle is in force: <PathPrefix>/<Hash>/refly_tools in
+// the object storage.
+type S3Lib struct {
+	PathPrefix string `key:"pathPrefix" env:"SANDBOX_S3LIB_PATH_PREFIX"`
+	// Hash is the version of the bundle; empty means that none is active.
+	Hash string `key:"hash" env:"SANDBOX_S3LIB_HASH"`
+}
+
+// Tool bounds the execution of one tool call.
+type Tool struct {
+	// OutputCap is the largest result sent inline; a larger one is stored.
+	OutputCap int64 `key:"outputCap" env:"TOOL_OUTPUT_CAP"`
+	// Timeout is the deadline of a call whose toolset sets none; MaxTimeout is
+	// the most a toolset may set.
+	Timeout    time.Duration `key:"timeout" env:"TOOL_TIMEOUT"`
+	MaxTimeout time.Duration `key:"maxTimeout" env:"TOOL_MAX_TIMEOUT"`
+	// ResponseCap is the largest body read from an upstream.
+	ResponseCap int64 `key:"responseCap" env:"TOOL_RESPONSE_CAP"`
+	// Lease is how long a call counts as alive after its last sign of life.
+	Lease time.Duration `key:"lease" env:"TOOL_LEASE"`
+	// MaxPerUser bounds the calls of one user that are in flight.
+	MaxPerUser int `key:"maxPerUser" env:"TOOL_MAX_PER_USER"`
+}
+
+// Billing is what the credits depend on besides the prices.
+type Billing struct {
+	// USDToCredits is how many credits a dollar is.
+	USDToCredits float64 `key:"usdToCredits" env:"USD_TO_CREDITS_RATE"`
+	// FreeToolsets are the keys of toolsets that cost nothing.
+	FreeToolsets []string `key:"freeToolsets" env:"BILLING_FREE_TOOLSETS"`
+}
+
+// Toolsets is where the toolset files are.
+type Toolsets struct {
+	// Dir is loaded at boot; empty loads nothing.
+	Dir string `key:"dir" env:"TOOLSETS_DIR"`
+}
+
+// Demo is the bundled upstream of the demo toolset.
+type Demo struct {
+	// Enabled is false in production mode unless it is set.
+	Enabled bool   `key:"enabled" env:"DEMO_ENABLED"`
+	Listen  string `key:"listen" env:"DEMO_LISTEN"`
+}
+
+// Log is what is logged and how.
+type Log struct {
+	// Level is debug, info, warn or error.
+	Level string `key:"level" env:"LOG_LEVEL"`
+	// Format is text or json.
+	Format string `key:"format" env:"LOG_FORMAT"`
+}

@@ -1,0 +1,233 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// setting is one value of a Config with its two names.
+type setting struct {
+	key   string        // in the file, "server.listen"
+	env   string        // in the environment, "PORTICO_LISTEN"
+	also  string        // what else a text may be in the file: asNumber, asList or nothing
+	value reflect.Value // the field, settable
+}
+
+// Values of the tag "also" of a text.
+const (
+	asNumber = "number"
+	asList   = "list"
+)
+
+// name is how a problem with the setting calls it.
+func (s setting) name() string { return s.env + " (" + s.key + ")" }
+
+// settings lists every setting of c in the order of the fields.
+func settings(c *Config) []setting {
+	return fields(nil, "", reflect.ValueOf(c).Elem())
+}
+
+func fields(list []setting, prefix string, group reflect.Value) []setting {
+	for i := range group.NumField() {
+		field := group.Type().Field(i)
+		key, ok := field.Tag.Lookup("key")
+		if !ok {
+			continue
+		}
+		if env, ok := field.Tag.Lookup("env"); ok {
+			list = append(list, setting{prefix + key, env, field.Tag.Get("also"), group.Field(i)})
+			continue
+		}
+		list = fields(list, prefix+key+".", group.Field(i))
+	}
+	return list
+}
+
+// Variables lists the name of every environment variable that Load reads.
+func Variables() []string {
+	names := []string{FileVariable}
+	for _, s := range settings(new(Config)) {
+		names = append(names, s.env)
+	}
+	return names
+}
+
+// setText gives the setting the value that text means. Its errors say how to
+// write such a value and never repeat it: it may be a secret in the wrong
+// place.
+func (s setting) setText(text string) error {
+	text = strings.TrimSpace(text)
+	switch target := s.value.Addr().Interface().(type) {
+	case *time.Duration:
+		// The variables that carry their unit in the name hold plain numbers.
+		if _, err := strconv.ParseUint(text, 10, 64); err == nil && strings.HasSuffix(s.env, "_MS") {
+			text += "ms"
+		}
+		return parse(target, text, parseDuration)
+	case *[]string:
+		*target = splitList(text)
+		return nil
+	case *int:
+		return parse(target, text, parseInt)
+	case *int64:
+		return parse(target, text, parseSize)
+	case *float64:
+		return parse(target, text, parseFloat)
+	case *bool:
+		return parse(target, text, parseBool)
+	}
+	// What is left are texts: string, Secret and DatabaseURL.
+	s.value.SetString(text)
+	return nil
+}
+
+func parse[T any](target *T, text string, parser func(string) (T, error)) error {
+	value, err := parser(text)
+	if err == nil {
+		*target = value
+	}
+	return err
+}
+
+// setYAML gives the setting a value as it was decoded from YAML.
+func (s setting) setYAML(raw any) error {
+	text, err := s.textOf(raw)
+	if err != nil {
+		return err
+	}
+	return s.setText(text)
+}
+
+func (s setting) textOf(raw any) (string, error) {
+	list, isList := raw.([]any)
+	if !isList {
+		return s.scalarText(raw)
+	}
+	_, takesList := reflect.TypeAssert[[]string](s.value)
+	if !takesList && s.also != asList {
+		return "", errors.New("must be one value, not a list")
+	}
+	items := make([]string, len(list))
+	for i, item := range list {
+		text, err := s.scalarText(item)
+		if err != nil {
+			return "", fmt.Errorf("item %d: %w", i+1, err)
+		}
+		items[i] = text
+	}
+	return strings.Join(items, ","), nil
+}
+
+// scalarText undoes what YAML did to a scalar. A number that is meant as text
+// cannot be restored (007 became 7), so it has to be quoted.
+func (s setting) scalarText(raw any) (string, error) {
+	isText := s.also != asNumber && (s.value.Kind() == reflect.String || s.value.Kind() == reflect.Slice)
+	switch v := raw.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int, int64, uint64:
+		if isText {
+			return "", errors.New("must be in quotes, because YAML reads it as a number")
+		}
+		return fmt.Sprint(v), nil
+	case float64:
+		if isText {
+			return "", errors.New("must be in quotes, because YAML reads it as a number")
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case time.Time:
+		return "", errors.New("must be in quotes, because YAML reads it as a date")
+	}
+	return "", errors.New("must be one value, not a group")
+}
+
+func splitList(text string) []string {
+	list := []string{}
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// maxDays keeps a duration in days inside the range of time.Duration.
+const maxDays = 36_500
+
+// parseDuration reads Go's form, and days before it: "1d", "1d12h".
+func parseDuration(text string) (time.Duration, error) {
+	const help = "must be a duration with a unit, like 500ms, 15s, 2h or 1d"
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		days, rest = "", text
+	}
+	var total time.Duration
+	if found {
+		n, err := strconv.ParseUint(days, 10, 32)
+		if err != nil || n > maxDays {
+			return 0, errors.New(help)
+		}
+		total = time.Duration(n) * 24 * time.Hour
+		if rest == "" {
+			return total, nil
+		}
+	}
+	d, err := time.ParseDuration(rest)
+	if err != nil || d < 0 || total+d < total {
+		return 0, errors.New(help)
+	}
+	return total + d, nil
+}
+
+func parseInt(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, errors.New("must be a whole number")
+	}
+	return n, nil
+}
+
+// parseSize reads a number of bytes with or without a unit.
+func parseSize(text string) (int64, error) {
+	const help = "must be a size in bytes, like 1048576, 512KiB, 10MiB or 1GiB"
+	unit := int64(1)
+	for i, suffix := range sizeUnits() {
+		if number, ok := strings.CutSuffix(text, suffix); ok {
+			text, unit = strings.TrimSpace(number), int64(1)<<(10*(i+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return 0, errors.New(help)
+	}
+	return n * unit, nil
+}
+
+// sizeUnits are the suffixes of the powers of 1024, from the first one up.
+func sizeUnits() []string { return []string{"KiB", "MiB", "GiB"} }
+
+func parseFloat(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, errors.New("must be a number")
+	}
+	return f, nil
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "true", "1", "yes", "on":
+		return true, nil
+	case "false", "0", "no", "off":
+		return false, nil
+	}
+	return false, errors.New("must be true or false")
+}

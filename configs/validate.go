@@ -1,0 +1,192 @@
+package configs
+
+import (
+	"encoding/hex"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// minSecret is what RFC 7518 asks of an HS256 key, in bytes.
+	minSecret = 32
+	// keyLength is that of an AES-256 key, in bytes.
+	keyLength = 32
+	kib       = int64(1) << 10
+	mib       = int64(1) << 20
+)
+
+// validate checks what the types do not say.
+func (l *loader) validate() {
+	l.validateServer()
+	l.validateSecrets()
+	l.validateStorage()
+	l.validatePTC()
+	l.validateSandbox()
+	l.validateTool()
+	l.validateRest()
+}
+
+// must records a problem with a field unless ok holds or the field already
+// has one.
+func (l *loader) must(field any, ok bool, text string) {
+	if ok {
+		return
+	}
+	if s := l.settingOf(field); !l.broken[s.key] {
+		l.problem(s, text)
+	}
+}
+
+func (l *loader) mustBeOneOf(field *string, allowed ...string) {
+	l.must(field, slices.Contains(allowed, *field), "must be "+strings.Join(allowed, " or "))
+}
+
+// ordered are the types with a least and a most.
+type ordered interface {
+	~int | ~int64
+}
+
+func mustBeWithin[T ordered](l *loader, field *T, least, most T, text string) {
+	l.must(field, *field >= least && *field <= most, "must be "+text)
+}
+
+func (l *loader) validateServer() {
+	s := &l.config.Server
+	l.must(&s.Listen, isAddress(s.Listen), `must be an address like ":5800" or "127.0.0.1:5800"`)
+	l.must(&s.Endpoint, isBaseURL(s.Endpoint), "must be an address like https://api.example.com, without credentials or a query")
+	l.must(&s.Endpoint, !strings.HasSuffix(s.Endpoint, "/v1"), "must not end with /v1: the paths of the API add it")
+	l.mustBeOneOf(&s.Mode, Development, Production)
+	for _, origin := range s.Origins {
+		l.must(&s.Origins, isOrigin(origin), "must be origins like https://app.example.com, separated by commas; * cannot be allowed together with credentials")
+	}
+	mustBeWithin(l, &s.JWTExpiration, time.Minute, 366*24*time.Hour, "between 1m and 366d")
+	mustBeWithin(l, &s.BodyLimit, kib, 1024*mib, "between 1KiB and 1GiB")
+	mustBeWithin(l, &s.ShutdownGrace, 0, time.Hour, "between 0s and 1h")
+	mustBeWithin(l, &s.RatePerMinute, 0, 1_000_000_000, "0 (no bound) or more")
+}
+
+func (l *loader) validateSecrets() {
+	s := &l.config.Server
+	if s.Mode == Production {
+		l.must(&s.JWTSecret, len(s.JWTSecret) >= minSecret,
+			"must have at least 32 characters in production; make one with: openssl rand -hex 32")
+		l.must(&s.EncryptionKey, s.EncryptionKey != "",
+			"must be set in production; make one with: openssl rand -hex 32")
+		l.must(&s.EncryptionKey, !strings.EqualFold(s.EncryptionKey.Reveal(), developmentKey),
+			"must not be the development key, which everybody knows; make one with: openssl rand -hex 32")
+	}
+	if s.EncryptionKey != "" {
+		key, err := hex.DecodeString(s.EncryptionKey.Reveal())
+		l.must(&s.EncryptionKey, err == nil && len(key) == keyLength,
+			"must be 64 hexadecimal digits; make them with: openssl rand -hex 32")
+	}
+}
+
+func (l *loader) validateStorage() {
+	d := &l.config.Database
+	l.must(&d.URL, isDatabase(d.URL), `must be like "postgres://user:password@host:5432/database", with special characters of the password percent-encoded, or "sqlite:PATH"`)
+	mustBeWithin(l, &d.MaxConnections, 2, 10_000, "between 2 and 10000")
+
+	o := &l.config.ObjectStorage
+	l.mustBeOneOf(&o.Driver, FolderDriver, S3Driver)
+	switch o.Driver {
+	case FolderDriver:
+		l.must(&o.Folder, o.Folder != "", "must name a directory when the driver is folder")
+	case S3Driver:
+		l.must(&o.S3.Bucket, o.S3.Bucket != "", "must name a bucket when the driver is s3")
+		l.must(&o.S3.Region, o.S3.Region != "", "must be set when the driver is s3; servers other than AWS take us-east-1")
+		l.must(&o.S3.AccessKey, o.S3.AccessKey != "" || o.S3.SecretKey == "", "must be set when S3_SECRET_KEY is")
+		l.must(&o.S3.SecretKey, o.S3.SecretKey != "" || o.S3.AccessKey == "", "must be set when S3_ACCESS_KEY is")
+	}
+	l.must(&o.S3.Endpoint, o.S3.Endpoint == "" || isBaseURL(o.S3.Endpoint),
+		"must be an address like http://127.0.0.1:9000, without credentials or a query")
+}
+
+func (l *loader) validatePTC() {
+	p := &l.config.PTC
+	l.must(&p.CallIDSeparator, p.CallIDSeparator == ":" || p.CallIDSeparator == "_", `must be ":" or "_"`)
+	mustBeWithin(l, &p.PollInterval, 10*time.Millisecond, time.Minute, "between 10 and 60000 milliseconds")
+}
+
+func (l *loader) validateSandbox() {
+	s := &l.config.Sandbox
+	l.must(&s.S3Lib.PathPrefix, isObjectPath(s.S3Lib.PathPrefix),
+		"must be a path like team/refly-tools, of letters, digits and . _ - between slashes")
+	l.must(&s.S3Lib.Hash, s.S3Lib.Hash == "" || isObjectPath(s.S3Lib.Hash) && !strings.Contains(s.S3Lib.Hash, "/"),
+		"must be one name of letters, digits and . _ -")
+	mustBeWithin(l, &s.Pool, 0, 10_000, "between 0 and 10000")
+	mustBeWithin(l, &s.MaxConcurrent, 1, 10_000, "between 1 and 10000")
+	mustBeWithin(l, &s.MaxQueue, 0, 1_000_000, "between 0 and 1000000")
+	mustBeWithin(l, &s.MaxTimeout, time.Second, 300*time.Second, "between 1000 and 300000 milliseconds")
+	mustBeWithin(l, &s.Timeout, time.Second, s.MaxTimeout, "between 1000 milliseconds and SANDBOX_MAX_TIMEOUT_MS")
+	mustBeWithin(l, &s.Memory, 64*mib, 1024*1024*mib, "between 64MiB and 1024GiB")
+	mustBeWithin(l, &s.Disk, mib, 1024*1024*mib, "between 1MiB and 1024GiB")
+	mustBeWithin(l, &s.FileSize, kib, 1024*1024*mib, "between 1KiB and 1024GiB")
+	mustBeWithin(l, &s.Output, kib, 64*mib, "between 1KiB and 64MiB")
+	mustBeWithin(l, &s.Processes, 4, 32_768, "between 4 and 32768")
+	mustBeWithin(l, &s.OpenFiles, 32, 1_048_576, "between 32 and 1048576")
+}
+
+func (l *loader) validateTool() {
+	t := &l.config.Tool
+	mustBeWithin(l, &t.OutputCap, kib, 64*mib, "between 1KiB and 64MiB")
+	mustBeWithin(l, &t.ResponseCap, kib, 1024*mib, "between 1KiB and 1GiB")
+	mustBeWithin(l, &t.MaxTimeout, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &t.Timeout, time.Millisecond, t.MaxTimeout, "positive and at most TOOL_MAX_TIMEOUT")
+	mustBeWithin(l, &t.Lease, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &t.MaxPerUser, 1, 1_000_000, "between 1 and 1000000")
+}
+
+func (l *loader) validateRest() {
+	c := l.config
+	l.must(&c.Billing.USDToCredits, c.Billing.USDToCredits > 0, "must be more than 0")
+	l.must(&c.Demo.Listen, !c.Demo.Enabled || isAddress(c.Demo.Listen), `must be an address like "127.0.0.1:5801"`)
+	l.mustBeOneOf(&c.Log.Level, "debug", "info", "warn", "error")
+	l.mustBeOneOf(&c.Log.Format, "text", "json")
+}
+
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+func isBaseURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
+		u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return isBaseURL(text) && err == nil && u.Path == ""
+}
+
+func isDatabase(u DatabaseURL) bool {
+	if path, ok := strings.CutPrefix(u.Reveal(), sqliteScheme); ok {
+		return path != ""
+	}
+	_, rest, _ := strings.Cut(u.Reveal(), "://")
+	authority, database, _ := strings.Cut(rest, "/")
+	if !u.isPostgres() || database == "" || database[0] == '?' {
+		return false
+	}
+	// A list of hosts is right for PostgreSQL, though not for package url.
+	_, err := url.Parse(u.Reveal())
+	return err == nil || strings.Contains(authority, ",")
+}
+
+// isObjectPath reports whether text is a path of harmless names, none of which
+// is a step up.
+func isObjectPath(text string) bool {
+	matched, err := regexp.MatchString(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`, text)
+	return err == nil && matched
+}

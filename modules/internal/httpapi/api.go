@@ -1,0 +1,127 @@
+// Package httpapi is the HTTP floor: the only place that knows the web
+// framework. Modules register operations as plain functions; this package
+// decodes, authenticates, maps errors and writes the envelope.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// Access says who may call an operation.
+type Access int
+
+const (
+	// User is a credential with the full scope of its user; the default.
+	User Access = iota
+	// Tools is any credential that may execute tools, a sandbox's temporary
+	// key included.
+	Tools
+	// Public needs no credential.
+	Public
+)
+
+// Operation describes one route for the router and the OpenAPI document.
+type Operation struct {
+	ID          string // unique, lower-case words with dashes
+	Method      string
+	Path        string // parameters as {name}
+	Summary     string
+	Description string
+	Tag         string
+	Access      Access
+	// Errors are the codes it answers with beyond those every operation has.
+	Errors []errs.Code
+	// BodyLimit is the largest body in bytes; zero means the server's limit.
+	BodyLimit int64
+}
+
+// None is the data of an operation that has none.
+type None struct{}
+
+// Credentials is what a request presented. At most one field is set.
+type Credentials struct {
+	APIKey string // from X-API-Key, or a bearer token that starts with rf_
+	Token  string // a session token
+}
+
+// Authenticator turns credentials into an actor. It answers with an
+// Unauthorized error for any credential that is not valid.
+type Authenticator interface {
+	Authenticate(ctx context.Context, c Credentials) (actor.Actor, error)
+}
+
+// Deps is what the HTTP floor needs.
+type Deps struct {
+	Auth      Authenticator
+	Logger    *slog.Logger
+	Origins   []string // browsers' origins that may call with credentials
+	BodyLimit int64    // largest request body in bytes
+	Version   string
+}
+
+// API is the HTTP surface. Register operations before serving.
+type API struct {
+	deps   Deps
+	engine *gin.Engine
+	huma   huma.API
+	access map[string]Access // "METHOD /path/:name" → who may call it
+}
+
+var installErrors sync.Once //nolint:gochecknoglobals // guards the API library's own global
+
+// New returns an API without operations.
+func New(d Deps) *API {
+	// The library keeps its error constructors in globals; ours are the same
+	// for every API, so they are put in place once.
+	installErrors.Do(func() {
+		huma.NewErrorWithContext = newHumaError
+		huma.NewError = func(status int, msg string, details ...error) huma.StatusError {
+			return newHumaError(nil, status, msg, details...)
+		}
+	})
+	a := &API{deps: d, engine: gin.New(), access: map[string]Access{}}
+	// Nobody in front is trusted to name the client: a forwarded header would
+	// let anybody choose the address in the log.
+	_ = a.engine.SetTrustedProxies(nil) // fails only for a malformed list
+	a.engine.HandleMethodNotAllowed = true
+	a.engine.RedirectTrailingSlash = false
+	a.engine.NoRoute(func(c *gin.Context) {
+		a.fail(c, errs.New(errs.NotFound, "There is no such route.").Do("See /openapi.json for the routes there are."))
+	})
+	a.engine.NoMethod(func(c *gin.Context) {
+		a.fail(c, errs.New(errs.MethodUnknown, "This route does not take this method.").Do("See /openapi.json for its methods."))
+	})
+	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody)
+	a.huma = humagin.New(a.engine, a.config())
+	return a
+}
+
+func (a *API) config() huma.Config {
+	c := huma.DefaultConfig("Portico", a.deps.Version)
+	c.CreateHooks = nil // no $schema member in answers
+	c.DocsPath = ""     // the library's page loads its scripts from elsewhere
+	c.OpenAPIPath = "/openapi"
+	c.SchemasPath = ""
+	c.Info.Description = "Runs model-written code in a sandbox and executes the tools it calls: recorded, billed once, streamed live."
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "An API key, rf_…"},
+		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a session token"},
+	}
+	return c
+}
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
+
+// OpenAPI is the document of every operation, as JSON.
+func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }

@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// HeaderTrace carries the id that joins a request, its log lines and its
+// error.
+const HeaderTrace = "X-Request-Id"
+
+// accessCookie is where a browser keeps its session token: an EventSource
+// cannot send headers.
+const accessCookie = "_rf_access"
+
+type traceKey struct{}
+
+// TraceID returns the id of the request a context belongs to, or "".
+func TraceID(ctx context.Context) string {
+	id, _ := ctx.Value(traceKey{}).(string)
+	return id
+}
+
+var traceForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+
+// identify gives the request an id: the caller's when it is harmless to log,
+// a fresh one otherwise.
+func identify(c *gin.Context) {
+	id := c.GetHeader(HeaderTrace)
+	if !traceForm.MatchString(id) {
+		id = uuid.NewString()
+	}
+	c.Header(HeaderTrace, id)
+	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), traceKey{}, id))
+}
+
+// logRequest writes one line per request. The path is logged without its
+// query, which may hold what a user typed.
+func (a *API) logRequest(c *gin.Context) {
+	start := time.Now()
+	c.Next()
+	level := slog.LevelInfo
+	if c.Writer.Status() >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	ctx := c.Request.Context()
+	who, _ := actor.From(ctx)
+	a.deps.Logger.Log(ctx, level, "request", "traceId", TraceID(ctx), "method", c.Request.Method, "path", c.Request.URL.Path,
+		"status", c.Writer.Status(), "bytes", c.Writer.Size(), "durationMs", time.Since(start).Milliseconds(), "uid", who.UID)
+}
+
+// recoverPanic answers for a handler that panicked. The one panic that is a
+// signal of net/http passes through.
+func (a *API) recoverPanic(c *gin.Context) {
+	defer func() {
+		switch r := recover(); r {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(r)
+		default:
+			a.fail(c, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	c.Next()
+}
+
+// cors lets the configured browser origins call with credentials.
+func (a *API) cors(c *gin.Context) {
+	origin := c.GetHeader("Origin")
+	if origin == "" || !slices.Contains(a.deps.Origins, origin) {
+		return
+	}
+	h := c.Writer.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Expose-Headers", HeaderTrace)
+	h.Add("Vary", "Origin")
+	if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, "+HeaderTrace)
+		h.Set("Access-Control-Max-Age", "600")
+		c.AbortWithStatus(http.StatusNoContent)
+	}
+}
+
+// authenticate puts the actor into the request's context, or refuses.
+func (a *API) authenticate(c *gin.Context) {
+	access, known := a.access[c.Request.Method+" "+c.FullPath()]
+	if !known || access == Public {
+		return
+	}
+	creds, ok := credentials(c.Request)
+	if !ok {
+		a.fail(c, errs.New(errs.Unauthorized, "The request has no credential.").
+			Do("Send an API key as X-API-Key or as Authorization: Bearer rf_…, or a session token as Authorization: Bearer."))
+		return
+	}
+	ctx := c.Request.Context()
+	who, err := a.deps.Auth.Authenticate(ctx, creds)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	c.Request = c.Request.WithContext(actor.With(ctx, who))
+	if who.Scope != actor.Full && (access != Tools || who.Scope != actor.ToolExecute) {
+		a.fail(c, errs.New(errs.Forbidden, "This key may only execute tools.").Do("Use an API key of your own for this route."))
+	}
+}
+
+// credentials reads the one credential of a request. The first method that is
+// used at all decides; there is no falling back to the next.
+func credentials(r *http.Request) (Credentials, bool) {
+	if key := r.Header.Get("X-API-Key"); key != "" {
+		return Credentials{APIKey: key}, true
+	}
+	if header := r.Header.Get("Authorization"); header != "" {
+		token, ok := strings.CutPrefix(header, "Bearer ")
+		if !ok || token == "" || strings.Contains(token, " ") {
+			return Credentials{}, false
+		}
+		if strings.HasPrefix(token, "rf_") {
+			return Credentials{APIKey: token}, true
+		}
+		return Credentials{Token: token}, true
+	}
+	// A cookie travels with requests other sites make: it counts only where
+	// they cannot change anything.
+	if cookie, err := r.Cookie(accessCookie); err == nil && cookie.Value != "" && (r.Method == http.MethodGet || isJSON(r)) {
+		return Credentials{Token: cookie.Value}, true
+	}
+	return Credentials{}, false
+}
+
+// readBody reads a JSON body whole, within the limit, and refuses bytes that
+// are not UTF-8: the decoder would replace them without a word.
+func (a *API) readBody(c *gin.Context) {
+	if c.Request.Body == nil || c.Request.Body == http.NoBody || !isJSON(c.Request) {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.deps.BodyLimit))
+	if err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			a.fail(c, errs.Newf(errs.TooLarge, "The request body is larger than %d bytes.", tooLarge.Limit).Do("Send less at once."))
+			return
+		}
+		a.fail(c, errs.New(errs.Invalid, "The request body could not be read.").With(err))
+		return
+	}
+	if !utf8.Valid(body) {
+		a.fail(c, errs.New(errs.Invalid, "The request body is not valid UTF-8.").Do("Encode the JSON document as UTF-8."))
+		return
+	}
+	c.Request.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
+}

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/gin-gonic/gin"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// bodyReadTimeout is for the slowest honest client of a body at the limit.
+const bodyReadTimeout = time.Minute
+
+// envelope is the answer to a request that worked.
+type envelope[O any] struct {
+	Success bool `json:"success" doc:"Always true here"`
+	Data    O    `json:"data"`
+}
+
+type answer[O any] struct{ Body envelope[O] }
+
+// Register adds an operation. I is a struct whose fields carry huma's tags
+// (path, query, header, Body); O becomes the data of the envelope.
+func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who actor.Actor, in *I) (O, error)) {
+	a.allow(op)
+	huma.Register(a.huma, a.describe(op), func(ctx context.Context, in *I) (*answer[O], error) {
+		who, _ := actor.From(ctx) // the zero actor on public operations
+		data, err := fn(ctx, who, in)
+		if err != nil {
+			return nil, a.public(ctx, err)
+		}
+		return &answer[O]{Body: envelope[O]{Success: true, Data: data}}, nil
+	})
+}
+
+// Raw adds an operation that writes its own answer: streams and bytes. An
+// error it returns before it wrote anything becomes the envelope; afterwards
+// the connection is all that is left to end. Path values come by
+// r.PathValue.
+func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, who actor.Actor) error) {
+	a.allow(op)
+	described := a.describe(op)
+	described.Responses = map[string]*huma.Response{"200": {Description: op.Summary}}
+	for _, name := range pathParameters(op.Path) {
+		described.Parameters = append(described.Parameters, &huma.Param{
+			Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+		})
+	}
+	a.huma.OpenAPI().AddOperation(&described)
+	a.engine.Handle(op.Method, ginPath(op.Path), func(c *gin.Context) {
+		for _, p := range c.Params {
+			c.Request.SetPathValue(p.Key, p.Value)
+		}
+		who, _ := actor.From(c.Request.Context())
+		if err := fn(c.Writer, c.Request, who); err != nil {
+			a.fail(c, err)
+		}
+	})
+}
+
+func (a *API) describe(op Operation) huma.Operation {
+	limit := op.BodyLimit
+	if limit == 0 {
+		limit = a.deps.BodyLimit
+	}
+	h := huma.Operation{
+		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
+		Tags: []string{op.Tag}, DefaultStatus: http.StatusOK, MaxBodyBytes: limit, BodyReadTimeout: bodyReadTimeout,
+		Errors: statuses(op),
+	}
+	if op.Access != Public {
+		h.Security = []map[string][]string{{"apiKey": {}}, {"bearer": {}}}
+	}
+	return h
+}
+
+// statuses are the error statuses the document promises for an operation.
+func statuses(op Operation) []int {
+	codes := append([]errs.Code{errs.Invalid, errs.Internal}, op.Errors...)
+	if op.Access != Public {
+		codes = append(codes, errs.Unauthorized, errs.Forbidden)
+	}
+	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.Method == http.MethodPut {
+		codes = append(codes, errs.TooLarge, errs.Unsupported)
+	}
+	var out []int
+	seen := map[int]bool{}
+	for _, c := range codes {
+		if s := c.Status(); !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (a *API) allow(op Operation) { a.access[op.Method+" "+ginPath(op.Path)] = op.Access }
+
+var pathParameter = regexp.MustCompile(`\{([^}]+)\}`)
+
+// ginPath writes a path the router's way: {id} becomes :id.
+func ginPath(path string) string { return pathParameter.ReplaceAllString(path, ":$1") }
+
+func pathParameters(path string) []string {
+	var names []string
+	for _, m := range pathParameter.FindAllStringSubmatch(path, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}

@@ -1,0 +1,193 @@
+package python
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxNesting bounds how deep nested objects are listed in the documentation,
+// the parameter itself counted.
+const maxNesting = 4
+
+// noValue is how the runtime names "this argument was not given". It is needed
+// only where None is a value of its own.
+const noValue = "NOT_GIVEN"
+
+// field describes one parameter, or one member of an object inside one.
+type field struct {
+	wire string // name on the wire
+	// python is the name of the parameter. Below the top level it is the wire
+	// name, after "[]" or "{}" for each list or map on the way.
+	python   string
+	typ      pyType
+	required bool
+	// literal is the Python default, empty when there is none.
+	literal  string
+	fallback string // the default as compact JSON, empty when there is none
+	notes    string // limits and format as one phrase, may be empty
+	text     string // description as one line
+	children []field
+}
+
+// fieldsOf lists the members of an object schema with their nested members.
+// The trail is the references that led here: one that comes again is not
+// followed, so a recursive schema is listed once.
+func fieldsOf(s *schema, trail []string) (list []field, open bool) {
+	props, open := s.properties()
+	for _, p := range props {
+		list = append(list, newField(p, trail))
+	}
+	return list, open
+}
+
+func newField(p property, trail []string) field {
+	f := field{wire: p.name, python: p.name, required: p.required, typ: typeOf(p.node, 0)}
+	for _, variant := range p.also {
+		f.typ.union(typeOf(variant, 0))
+	}
+	f.text = oneLine(p.node.text("description"))
+	target := p.node.resolve()
+	if target == nil {
+		return f
+	}
+	if f.text == "" {
+		f.text = oneLine(target.text("description"))
+	}
+	if def, ok := defaultOf(p.node, target); ok {
+		literal, name := scalar(def)
+		if literal != "" && f.typ.accepts(literal, name) {
+			f.literal = literal
+		}
+		if name != "None" {
+			f.fallback = compactJSON(def)
+		}
+	}
+	f.notes = notesOf(target)
+	f.children = childrenOf(p.node, trail, "")
+	return f
+}
+
+// defaultOf reads the default; one written beside a reference wins.
+func defaultOf(node, target *schema) (json.RawMessage, bool) {
+	for _, s := range []*schema{node, target} {
+		if raw, ok := s.keywords["default"]; ok {
+			return raw, true
+		}
+	}
+	return nil, false
+}
+
+// childrenOf lists the members of an object, or of the objects in a list ("[]")
+// or a map ("{}") of them.
+func childrenOf(s *schema, trail []string, path string) []field {
+	ref := s.text("$ref")
+	if ref != "" && slices.Contains(trail, ref) || len(trail) >= maxNesting {
+		return nil
+	}
+	target := s.resolve()
+	if target == nil {
+		return nil
+	}
+	list, _ := fieldsOf(target, append(slices.Clone(trail), ref))
+	if len(list) > 0 {
+		for i := range list {
+			if path != "" {
+				list[i].python = path + "." + list[i].wire
+			}
+		}
+		return list
+	}
+	if len(path) > 2*maxNesting {
+		return nil
+	}
+	for _, c := range []struct{ keyword, mark string }{{"items", "[]"}, {"additionalProperties", "{}"}} {
+		if values := target.node(c.keyword); values != nil {
+			return childrenOf(values, trail, path+c.mark)
+		}
+	}
+	return nil
+}
+
+// notesOf is what a caller should know beyond the type, as one phrase.
+func notesOf(s *schema) string {
+	var notes []string
+	if format := oneLine(s.text("format")); format != "" {
+		notes = append(notes, format)
+	}
+	low, high := limit(s, "minimum"), limit(s, "maximum")
+	switch {
+	case low != "" && high != "":
+		notes = append(notes, low+" to "+high)
+	case low != "":
+		notes = append(notes, "at least "+low)
+	case high != "":
+		notes = append(notes, "at most "+high)
+	}
+	for _, l := range []struct{ keyword, phrase string }{
+		{"minLength", "min length %s"},
+		{"maxLength", "max length %s"},
+		{"minItems", "min items %s"},
+		{"maxItems", "max items %s"},
+	} {
+		if n := limit(s, l.keyword); n != "" {
+			notes = append(notes, fmt.Sprintf(l.phrase, n))
+		}
+	}
+	if pattern := s.text("pattern"); pattern != "" && s.text("format") == "" {
+		notes = append(notes, "matches "+oneLine(pattern))
+	}
+	return strings.Join(notes, ", ")
+}
+
+// limit returns a numeric keyword as it is written, or "".
+func limit(s *schema, keyword string) string {
+	var n json.Number
+	raw := bytes.TrimSpace(s.keywords[keyword])
+	if len(raw) == 0 || raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
+		return ""
+	}
+	return n.String()
+}
+
+func compactJSON(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return ""
+	}
+	return oneLine(b.String())
+}
+
+// optional reports whether a call may leave the parameter out. A required one
+// with a default in the signature may: the default is sent.
+func (f field) optional() bool { return !f.required || f.literal != "" }
+
+// signature is the parameter as Python declares it.
+//
+// A parameter without a default of its own shows None where None is not a
+// value, and NOT_GIVEN where it is; in both cases nothing is sent. So does one
+// whose default is null: the server fills in the same.
+func (f field) signature() string {
+	typ := f.typ
+	def := f.literal
+	switch {
+	case !f.optional():
+		return f.python + ": " + typ.String()
+	case def == "None":
+		typ.null = true
+	case def == "" && typ.null:
+		def = noValue
+	case def == "":
+		def = "None"
+		typ.null = true
+	}
+	return f.python + ": " + typ.String() + " = " + def
+}
+
+// sendsNull reports whether None, given for the parameter, is sent as null. In
+// every other case None means "not given".
+func (f field) sendsNull() bool {
+	return f.typ.null && (f.required || f.literal != "None")
+}

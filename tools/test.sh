@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change goes in: format, vet, lint, the
+# deployment files, and all tests with the race detector. Installs and starts
+# what it needs, so it works on a fresh machine with nothing but Go.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "Preparing"
+tools/setup.sh
+# The race detector needs a C compiler. Debian keeps the part of Python that
+# makes virtual environments in a package of its own.
+ensurepip=$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib") + "/ensurepip")')
+tools/packages.sh gcc:gcc /usr/include/stdio.h:libc6-dev "$ensurepip:python3-venv" \
+	/etc/ssl/certs/ca-certificates.crt:ca-certificates
+PORTICO_PYTOOLS=$(tools/pytools.sh)
+export PORTICO_PYTOOLS
+
+step "Format"
+unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)
+if [ -n "$unformatted" ]; then
+	echo "These files are not formatted; run: make fmt" >&2
+	echo "$unformatted" >&2
+	exit 1
+fi
+
+step "Vet"
+go vet ./...
+
+step "Lint"
+go tool -modfile=tools/go.mod golangci-lint run
+
+if docker compose version >/dev/null 2>&1; then
+	step "docker compose config"
+	docker compose config --quiet
+fi
+
+step "Tests"
+tools/with-services.sh go test -race -shuffle=on -timeout 20m ./...
