@@ -62,16 +62,16 @@ const (
 // The failures of this module.
 var (
 	// ErrMissing is returned for an absent run and for another user's alike.
-	ErrMissing = errs.New(errs.ResultMissing, "there is no such run").
-			Do("check the result id and the version; a run is visible only to the user who started it")
+	ErrMissing = errs.New(errs.ResultMissing, "There is no such run.").
+			Do("Check the result id and the version; a run is visible only to the user who started it.")
 	// ErrCanvasMissing is returned for an absent canvas and for another
 	// user's alike.
-	ErrCanvasMissing = errs.New(errs.CanvasMissing, "there is no such canvas").
-				Do("create one with POST /v1/canvas/create, or leave the canvas out")
+	ErrCanvasMissing = errs.New(errs.CanvasMissing, "There is no such canvas.").
+				Do("Create one with POST /v1/canvas/create, or leave the canvas out.")
 	// ErrEnded is returned when something is to happen in a run that is over.
-	ErrEnded = errs.New(errs.Conflict, "the run has ended").
-			Do("start a new run, or a new version of this one")
-	errRaced = errs.New(errs.Conflict, "another version of the run is being created").Do("try again")
+	ErrEnded = errs.New(errs.Conflict, "The run has ended.").
+			Do("Start a new run, or a new version of this one.")
+	errRaced = errs.New(errs.Conflict, "Another version of the run is being created.").Do("Try again.")
 )
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
@@ -89,7 +89,7 @@ type CreateParams struct {
 
 func (p CreateParams) validate() error {
 	if p.ResultID != "" && (len(p.ResultID) > maxID || p.ResultID == noResult || !idPattern.MatchString(p.ResultID)) {
-		return errs.Newf(errs.Invalid, "resultId must be 1 to %d letters, digits, - or _, and not %q", maxID, noResult)
+		return errs.Newf(errs.Invalid, "resultId must be 1 to %d letters, digits, - or _, and not %q.", maxID, noResult)
 	}
 	if err := text("title", p.Title, maxTitle); err != nil {
 		return err
@@ -98,16 +98,16 @@ func (p CreateParams) validate() error {
 		return err
 	}
 	if len(p.Input) > maxInput {
-		return errs.Newf(errs.TooLarge, "input must not be larger than %d bytes", maxInput)
+		return errs.Newf(errs.TooLarge, "input must not be larger than %d bytes.", maxInput)
 	}
 	if len(p.Input) > 0 && (!json.Valid(p.Input) || !utf8.Valid(p.Input)) {
-		return errs.New(errs.Invalid, "input must be JSON in UTF-8")
+		return errs.New(errs.Invalid, "input must be JSON in UTF-8.")
 	}
 	if len(p.Toolsets) > maxToolsets {
-		return errs.Newf(errs.Invalid, "toolsets must not name more than %d toolsets", maxToolsets)
+		return errs.Newf(errs.Invalid, "toolsets must not name more than %d toolsets.", maxToolsets)
 	}
 	if slices.ContainsFunc(p.Toolsets, func(k string) bool { return text("toolsets", k, maxID) != nil }) {
-		return errs.Newf(errs.Invalid, "toolsets must hold keys of at most %d characters", maxID)
+		return errs.Newf(errs.Invalid, "toolsets must hold keys of at most %d characters.", maxID)
 	}
 	return nil
 }
@@ -115,10 +115,10 @@ func (p CreateParams) validate() error {
 // text refuses what one of the databases cannot store, and what is too long.
 func text(field, value string, limit int) error {
 	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-		return errs.Newf(errs.Invalid, "%s must be valid UTF-8 without NUL", field)
+		return errs.Newf(errs.Invalid, "%s must be valid UTF-8 without NUL.", field)
 	}
 	if utf8.RuneCountInString(value) > limit {
-		return errs.Newf(errs.Invalid, "%s must not be longer than %d characters", field, limit)
+		return errs.Newf(errs.Invalid, "%s must not be longer than %d characters.", field, limit)
 	}
 	return nil
 }
