@@ -1,0 +1,65 @@
+package run
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+)
+
+// Register adds the module's routes.
+func (m *Module) Register(api *httpapi.API) {
+	c := controller{m.Service}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-action-result", Method: http.MethodGet, Path: "/v1/action/result", Tag: "action",
+		Summary: "Read a run", Errors: []errs.Code{errs.ResultMissing},
+	}, c.get)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-action-results", Method: http.MethodGet, Path: "/v1/action/list", Tag: "action",
+		Summary: "List your runs, newest first",
+	}, c.list)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "create-canvas", Method: http.MethodPost, Path: "/v1/canvas/create", Tag: "canvas",
+		Summary: "Create a canvas, a place that groups runs and files",
+	}, c.createCanvas)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-canvases", Method: http.MethodGet, Path: "/v1/canvas/list", Tag: "canvas",
+		Summary: "List your canvases, newest first",
+	}, c.canvases)
+}
+
+type controller struct{ service *Service }
+
+func (c controller) get(ctx context.Context, who actor.Actor, in *getInput) (resultBody, error) {
+	var version *int
+	if in.Version >= 0 {
+		version = &in.Version
+	}
+	r, err := c.service.Get(ctx, who, in.ResultID, version)
+	return toResultBody(r), err
+}
+
+func (c controller) list(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[resultBody], error) {
+	before, err := httpapi.DecodeCursor(in.Cursor)
+	if err != nil {
+		return httpapi.Page[resultBody]{}, err
+	}
+	runs, next, err := c.service.List(ctx, who, before, in.Limit)
+	return page(runs, next, toResultBody), err
+}
+
+func (c controller) createCanvas(ctx context.Context, who actor.Actor, in *canvasInput) (canvasBody, error) {
+	canvas, err := c.service.CreateCanvas(ctx, who, in.Body.Title)
+	return canvasBody(canvas), err
+}
+
+func (c controller) canvases(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[canvasBody], error) {
+	before, err := httpapi.DecodeCursor(in.Cursor)
+	if err != nil {
+		return httpapi.Page[canvasBody]{}, err
+	}
+	canvases, next, err := c.service.Canvases(ctx, who, before, in.Limit)
+	return page(canvases, next, func(v Canvas) canvasBody { return canvasBody(v) }), err
+}
