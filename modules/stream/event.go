@@ -26,7 +26,7 @@ type Call struct {
 	UpdatedAt  time.Time
 }
 
-// The states of a call in the wire contract.
+// executing is the state of a call that has only started.
 const executing = "executing"
 
 // header begins every event.
@@ -128,7 +128,11 @@ func renderCall(h header, e run.Event, calls map[string]Call) ([]byte, error) {
 	out.MessageID = extra.MessageID
 	c, ok := calls[e.CallID]
 	if !ok {
-		return encode(out) // the record is gone; that the event happened is not
+		// The record is gone; that the event happened is not.
+		origin, _ := ids.OriginOf(e.CallID)
+		out.PTC = origin == ids.PTC
+		out.IsPTC = out.PTC
+		return encode(out)
 	}
 	if e.Type == run.ToolCallStart {
 		// The record may have moved on since.
