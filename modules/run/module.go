@@ -1,30 +1,38 @@
+// Package run keeps the runs of a user, one execution of some program or
+// agent each, with the events that happened in them in commit order.
+//
+// A run is a row of action_results and is named by its result id and version;
+// its events are rows of run_events. Every event gets its number under the
+// lock of the run's row, so a reader that has seen number n will never find a
+// smaller one that it has not seen.
 package run
 
 import (
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 )
 
 // Deps is what the module needs.
 type Deps struct {
-	DB    *database.DB
-	Owner string        // names this process in leases
-	Lease time.Duration // how long a run outlives its process's last sign of life
-	Now   func() time.Time
+	DB *database.DB
+	// Now tells the time; nil is the wall clock.
+	Now func() time.Time
+	// Owner names this process in the leases of the runs it creates.
+	Owner string
+	// Lease is how long a new run is believed alive without Renew.
+	Lease time.Duration
 }
 
-// Module is the wired package.
-type Module struct{ Service *Service }
+// Module is the runs with their routes.
+type Module struct {
+	Service *Service
+}
 
-// New wires the module and starts nothing.
+// New builds the module. It starts nothing.
 func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{Deps: d}}
+	return &Module{Service: &Service{db: d.DB, now: d.Now, owner: d.Owner, lease: d.Lease}}
 }
-
-// Register adds the module's routes.
-func (m *Module) Register(api *httpapi.API) { controller{m.Service}.register(api) }

@@ -3,15 +3,19 @@ package run
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/portico-run/portico/modules/internal/database"
 )
 
-// repository is the tables action_results, run_events and canvases.
+// repository is the SQL of this module.
 type repository struct{}
 
-type resultRow struct {
+type row struct {
 	PK             int64 `gorm:"primaryKey"`
 	ResultID       string
 	Version        int
@@ -22,207 +26,133 @@ type resultRow struct {
 	TargetID       *string
 	Input          *string
 	Errors         *string
+	ErrorType      *string
 	Toolsets       *string
-	Status         Status
-	PTCEnabled     bool `gorm:"column:ptc_enabled"`
+	Status         string
+	PTCEnabled     bool
 	EventSeq       int64
 	LeaseOwner     *string
 	LeaseExpiresAt *time.Time
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	CreatedAt      time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
 }
 
-func (resultRow) TableName() string { return "action_results" }
+// TableName is the table of the PTC reference.
+func (row) TableName() string { return "action_results" }
 
-// canvasTarget is the target type of a run that belongs to a canvas.
-const canvasTarget = "canvas"
-
-func (r resultRow) run() Run {
+func (r row) run() Run {
 	out := Run{
-		PK: r.PK, ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title, Status: r.Status,
-		PTCEnabled: r.PTCEnabled, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title,
+		Input: deref(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
+		PTCEnabled: r.PTCEnabled, Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
+		Seq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
-	if r.TargetType != nil && *r.TargetType == canvasTarget && r.TargetID != nil {
-		out.CanvasID = *r.TargetID
-	}
-	if r.Input != nil {
-		out.Input = json.RawMessage(*r.Input)
-	}
-	out.Toolsets, out.Errors = list(r.Toolsets), list(r.Errors)
-	return out
-}
-
-// list reads a column that holds a JSON list of strings.
-func list(column *string) []string {
-	var out []string
-	if column == nil || json.Unmarshal([]byte(*column), &out) != nil {
-		return nil
+	if deref(r.TargetType) == targetCanvas {
+		out.CanvasID = deref(r.TargetID)
 	}
 	return out
 }
 
-type eventRow struct {
-	PK        int64 `gorm:"primaryKey"`
-	ResultID  string
-	Version   int
-	Seq       int64
-	Type      EventType
-	CallID    *string
-	Payload   string
-	CreatedAt time.Time
+func toRuns(rows []row) []Run {
+	runs := make([]Run, len(rows))
+	for i, r := range rows {
+		runs[i] = r.run()
+	}
+	return runs
 }
 
-func (eventRow) TableName() string { return "run_events" }
-
-type canvasRow struct {
-	PK         int64 `gorm:"primaryKey"`
-	CanvasID   string
-	UID        string
-	Title      string
-	Version    string
-	ReadOnly   bool
-	IsPublic   bool
-	Status     string
-	Visibility bool
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-	DeletedAt  *time.Time
+func (repository) insert(tx database.Tx, r *row) error {
+	return database.Unscoped(tx.Handle).Create(r).Error // the row carries its uid
 }
 
-func (canvasRow) TableName() string { return "canvases" }
-
-func (r canvasRow) canvas() Canvas {
-	return Canvas{PK: r.PK, CanvasID: r.CanvasID, Title: r.Title, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC()}
-}
-
-func (repository) insert(tx database.Tx, row resultRow) error {
-	return database.Unscoped(tx.Handle).Create(&row).Error
-}
-
-// newest reads a version of a run, the highest when none is named.
-func (repository) newest(h database.Handle, uid, resultID string, version *int) (Run, error) {
+func (repository) get(h database.Handle, uid, resultID string, version *int) (row, error) {
 	q := database.Scoped(h, uid).Where("result_id = ?", resultID)
 	if version != nil {
 		q = q.Where("version = ?", *version)
 	}
-	var row resultRow
-	if err := absent(q.Order("version DESC").Limit(1).Take(&row).Error, ErrMissing); err != nil {
-		return Run{}, err
-	}
-	return row.run(), nil
+	var r row
+	err := q.Order("version DESC").Take(&r).Error
+	return r, err
 }
 
-// taken reports whether any user has a run of this id.
-func (repository) taken(h database.Handle, resultID string) (bool, error) {
-	var n int64
-	// Ids are unique over all users; nothing but their existence is read.
-	err := database.Unscoped(h).Model(&resultRow{}).Where("result_id = ?", resultID).Count(&n).Error
-	return n > 0, err
-}
-
-func (repository) list(h database.Handle, uid string, before int64, limit int) ([]Run, error) {
+func (repository) list(h database.Handle, uid string, before int64, limit int) ([]row, error) {
 	q := database.Scoped(h, uid)
 	if before > 0 {
 		q = q.Where("pk < ?", before)
 	}
-	var rows []resultRow
-	if err := q.Order("pk DESC").Limit(limit).Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	runs := make([]Run, len(rows))
-	for i, r := range rows {
-		runs[i] = r.run()
-	}
-	return runs, nil
+	var rows []row
+	err := q.Order("pk DESC").Limit(limit).Find(&rows).Error
+	return rows, err
 }
 
-// nextSeq raises the run's event counter under the row's lock, which is what
-// makes the order of events the order of commits. A run that has ended is
-// absent.
-func (repository) nextSeq(tx database.Tx, uid, resultID string, version int) (int64, error) {
-	var seq int64
-	q := database.Unscoped(tx.Handle).Raw(`UPDATE action_results SET event_seq = event_seq + 1
-		WHERE uid = ? AND result_id = ? AND version = ? AND status IN ('waiting', 'running') RETURNING event_seq`,
-		uid, resultID, version).Scan(&seq)
-	if q.Error == nil && seq == 0 {
-		return 0, ErrEnded
-	}
-	return seq, q.Error
-}
-
-func (repository) insertEvent(tx database.Tx, row eventRow) error {
-	return database.Unscoped(tx.Handle).Create(&row).Error
-}
-
-func (repository) events(h database.Handle, resultID string, version int, after int64, limit int) ([]Event, error) {
-	var rows []eventRow
-	// The caller has read the run as its owner; events have no uid of their own.
-	err := database.Unscoped(h).Where("result_id = ? AND version = ? AND seq > ?", resultID, version, after).
-		Order("seq").Limit(limit).Find(&rows).Error
+// advance gives out the next event number of a run that is not over, and
+// changes the given columns with it. The row stays locked until the
+// transaction ends.
+func (rp repository) advance(tx database.Tx, uid, resultID string, version int, columns map[string]any) (int64, error) {
+	changes := map[string]any{"event_seq": gorm.Expr("event_seq + 1")}
+	maps.Copy(changes, columns)
+	var changed []row
+	err := database.Scoped(tx.Handle, uid).Model(&changed).
+		Clauses(clause.Returning{Columns: []clause.Column{{Name: "event_seq"}}}).
+		Where("result_id = ? AND version = ? AND status IN ?", resultID, version,
+			[]string{string(Waiting), string(Running)}).
+		Updates(changes).Error
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	events := make([]Event, len(rows))
-	for i, r := range rows {
-		events[i] = Event{Seq: r.Seq, Type: r.Type, Payload: json.RawMessage(r.Payload), CreatedAt: r.CreatedAt.UTC()}
-		if r.CallID != nil {
-			events[i].CallID = *r.CallID
-		}
+	if len(changed) == 1 {
+		return changed[0].EventSeq, nil
 	}
-	return events, nil
+	_, err = rp.get(tx.Handle, uid, resultID, &version)
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return 0, ErrMissing
+	case err != nil:
+		return 0, err
+	}
+	return 0, ErrEnded
 }
 
-func (repository) finish(tx database.Tx, uid, resultID string, version int, set map[string]any) error {
-	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&resultRow{}).
-		Where("result_id = ? AND version = ? AND status IN ('waiting', 'running')", resultID, version).Updates(set), ErrEnded)
-}
-
+// renew is a system job: a process keeps the runs of all its users.
 func (repository) renew(tx database.Tx, owner string, until time.Time) error {
-	// A system job: a process answers for the runs of all its users.
-	return database.Unscoped(tx.Handle).Model(&resultRow{}).
-		Where("lease_owner = ? AND status = ?", owner, Running).Update("lease_expires_at", until).Error
+	return database.Unscoped(tx.Handle).Model(&row{}).
+		Where("lease_owner = ? AND status = ?", owner, string(Running)).
+		Updates(map[string]any{"lease_expires_at": until.UTC()}).Error
 }
 
-func (repository) expired(h database.Handle, now time.Time, limit int) ([]Run, error) {
-	var rows []resultRow
-	// A system job: the dead process's runs belong to any user.
-	err := database.Unscoped(h).Where("status = ? AND lease_expires_at < ?", Running, now).Order("pk").Limit(limit).Find(&rows).Error
-	runs := make([]Run, len(rows))
-	for i, r := range rows {
-		runs[i] = r.run()
-	}
-	return runs, err
+// expired is a system job: the reaper ends the runs of all users.
+func (repository) expired(h database.Handle, now time.Time, limit int) ([]row, error) {
+	var rows []row
+	err := database.Unscoped(h).
+		Where("status = ? AND lease_expires_at < ?", string(Running), now.UTC()).
+		Order("lease_expires_at").Limit(limit).Find(&rows).Error
+	return rows, err
 }
 
-func (repository) insertCanvas(tx database.Tx, row canvasRow) error {
-	return database.Unscoped(tx.Handle).Create(&row).Error
+// list writes strings as a JSON array, nothing as NULL.
+func list(values []string) *string {
+	if len(values) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(values)
+	if err != nil {
+		return nil // strings always marshal
+	}
+	return new(string(b))
 }
 
-// hasCanvas returns ErrCanvasMissing when the user has no such canvas.
-func (repository) hasCanvas(h database.Handle, uid, canvasID string) error {
-	var row canvasRow
-	return absent(database.Scoped(h, uid).Where("canvas_id = ? AND deleted_at IS NULL", canvasID).Take(&row).Error, ErrCanvasMissing)
+// unlist reads what list wrote.
+func unlist(column *string) []string {
+	var values []string
+	if column != nil && json.Unmarshal([]byte(*column), &values) != nil {
+		return []string{*column}
+	}
+	return values
 }
 
-func (repository) canvases(h database.Handle, uid string, before int64, limit int) ([]Canvas, error) {
-	q := database.Scoped(h, uid).Where("deleted_at IS NULL")
-	if before > 0 {
-		q = q.Where("pk < ?", before)
+func deref(s *string) string {
+	if s == nil {
+		return ""
 	}
-	var rows []canvasRow
-	if err := q.Order("pk DESC").Limit(limit).Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	out := make([]Canvas, len(rows))
-	for i, r := range rows {
-		out[i] = r.canvas()
-	}
-	return out, nil
-}
-
-func absent(err, missing error) error {
-	if errors.Is(err, database.ErrNotFound) {
-		return missing
-	}
-	return err
+	return *s
 }

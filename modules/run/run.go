@@ -1,125 +1,143 @@
-// Package run keeps runs: what a user started, how it stands, and the journal
-// of events that everybody who watches it reads.
 package run
 
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/internal/errs"
 )
 
-// Status is the state of a run.
+// Status says how far a run is. The words are those of the wire contract.
 type Status string
 
-// A run goes from waiting to running to one of the three ends.
+// The states of a run. The last three are final.
 const (
-	Waiting  Status = "waiting"
-	Running  Status = "running"
-	Finished Status = "finish"
-	Error    Status = "error"
-	Aborted  Status = "aborted"
+	Waiting Status = "waiting"
+	Running Status = "running"
+	Done    Status = "finish"
+	Failed  Status = "error"
+	Aborted Status = "aborted"
 )
 
-// Ended reports whether nothing more can happen in a run.
-func (s Status) Ended() bool { return s == Finished || s == Error || s == Aborted }
+// Final reports whether nothing happens in the run any more.
+func (s Status) Final() bool { return s == Done || s == Failed || s == Aborted }
 
-// Run is one version of one run.
+// Run is one execution of a program or an agent.
 type Run struct {
-	PK         int64
-	ResultID   string
-	Version    int
-	UID        string
-	Type       string
-	Title      string
-	CanvasID   string
-	Input      json.RawMessage
-	Toolsets   []string
-	Status     Status
-	Errors     []string
-	PTCEnabled bool
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-}
-
-// EventType names a kind of event. The names are those of the wire contract.
-type EventType string
-
-// The events there are.
-const (
-	Start         EventType = "start"
-	ToolCallStart EventType = "tool_call_start"
-	ToolCallEnd   EventType = "tool_call_end"
-	ToolCallError EventType = "tool_call_error"
-	Log           EventType = "log"
-	End           EventType = "end"
-)
-
-// Event is an entry of a run's journal. Seq counts from one, without gaps, in
-// the order of commits.
-type Event struct {
-	Seq       int64
-	Type      EventType
-	CallID    string
-	Payload   json.RawMessage
-	CreatedAt time.Time
-}
-
-// NewEvent is an event to append. Payload is encoded as JSON; nil is the
-// empty object.
-type NewEvent struct {
-	Type    EventType
-	CallID  string
-	Payload any
-}
-
-// LogLine is the payload of a log event: one line a program wrote.
-type LogLine struct {
-	Level   string `json:"level"`  // info for stdout, error for stderr
-	Stream  string `json:"stream"` // stdout or stderr
-	Content string `json:"content"`
-}
-
-// CreateParams describes a run to begin.
-type CreateParams struct {
-	// ResultID continues a run of the caller's as a new version; empty begins
-	// a new one.
 	ResultID string
-	CanvasID string // empty: no canvas
+	Version  int // 0 for the first execution under the result id
+	UID      string
 	Type     string
 	Title    string
-	Input    any // encoded as JSON
+	CanvasID string // empty when the run belongs to no canvas
+	Input    string // JSON text; may be empty
 	Toolsets []string
-}
-
-// Finish is how a run ended.
-type Finish struct {
-	Status     Status
+	Status   Status
+	// PTCEnabled is written when the run ends, as the PTC reference says.
 	PTCEnabled bool
 	Errors     []string
-}
-
-// Canvas is a place that runs and files belong to.
-type Canvas struct {
-	PK        int64
-	CanvasID  string
-	Title     string
+	ErrorType  string // systemError, userAbort, or empty
+	// Seq is the number of the newest event.
+	Seq       int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Errors of the service.
-var (
-	ErrMissing       = errs.New(errs.ResultMissing, "There is no such run.").Do("Check resultId and version; a run is visible to its own user only.")
-	ErrCanvasMissing = errs.New(errs.CanvasMissing, "There is no such canvas.").Do("Check canvasId, or create a canvas with POST /v1/canvas/create.")
-	ErrEnded         = errs.New(errs.Conflict, "The run has ended.").Do("Start another run.")
+// Limits of what a caller may name.
+const (
+	maxID       = 64
+	maxTitle    = 500 // characters
+	maxType     = 32
+	maxInput    = 1 << 20
+	maxToolsets = 200
+	defaultType = "skill"
+	// noResult is the result id of calls outside any run.
+	noResult = "non-result-id"
 )
 
-// MaxTitle is the longest title, in bytes.
-const MaxTitle = 1000
+// The failures of this module.
+var (
+	// ErrMissing is returned for an absent run and for another user's alike.
+	ErrMissing = errs.New(errs.ResultMissing, "There is no such run.").
+			Do("Check the result id and the version; a run is visible only to the user who started it.")
+	// ErrCanvasMissing is returned for an absent canvas and for another
+	// user's alike.
+	ErrCanvasMissing = errs.New(errs.CanvasMissing, "There is no such canvas.").
+				Do("Create one with POST /v1/canvas/create, or leave the canvas out.")
+	// ErrEnded is returned when something is to happen in a run that is over.
+	ErrEnded = errs.New(errs.Conflict, "The run has ended.").
+			Do("Start a new run, or a new version of this one.")
+	errRaced = errs.New(errs.Conflict, "Another version of the run is being created.").Do("Try again.")
+)
 
-var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// Topic is what readers of a run's journal wait for.
-func Topic(resultID string) string { return "run:" + resultID }
+// CreateParams says which run to create. Every field is optional.
+type CreateParams struct {
+	// ResultID of an own run makes its next version; empty makes a new id.
+	ResultID string
+	Title    string
+	CanvasID string
+	Type     string
+	Input    json.RawMessage
+	Toolsets []string // keys
+}
+
+func (p CreateParams) validate() error {
+	if p.ResultID != "" && (len(p.ResultID) > maxID || p.ResultID == noResult || !idPattern.MatchString(p.ResultID)) {
+		return errs.Newf(errs.Invalid, "resultId must be 1 to %d letters, digits, - or _, and not %q.", maxID, noResult)
+	}
+	if err := text("title", p.Title, maxTitle); err != nil {
+		return err
+	}
+	if err := text("type", p.Type, maxType); err != nil {
+		return err
+	}
+	if len(p.Input) > maxInput {
+		return errs.Newf(errs.TooLarge, "input must not be larger than %d bytes.", maxInput)
+	}
+	if len(p.Input) > 0 && (!json.Valid(p.Input) || !utf8.Valid(p.Input)) {
+		return errs.New(errs.Invalid, "input must be JSON in UTF-8.")
+	}
+	if len(p.Toolsets) > maxToolsets {
+		return errs.Newf(errs.Invalid, "toolsets must not name more than %d toolsets.", maxToolsets)
+	}
+	if slices.ContainsFunc(p.Toolsets, func(k string) bool { return text("toolsets", k, maxID) != nil }) {
+		return errs.Newf(errs.Invalid, "toolsets must hold keys of at most %d characters.", maxID)
+	}
+	return nil
+}
+
+// text refuses what one of the databases cannot store, and what is too long.
+func text(field, value string, limit int) error {
+	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		return errs.Newf(errs.Invalid, "%s must be valid UTF-8 without NUL.", field)
+	}
+	if utf8.RuneCountInString(value) > limit {
+		return errs.Newf(errs.Invalid, "%s must not be longer than %d characters.", field, limit)
+	}
+	return nil
+}
+
+// Finish says how a run ended.
+type Finish struct {
+	Status     Status // a final one
+	PTCEnabled bool
+	Errors     []string
+}
+
+// errorType is the wire contract's word for who ended the run.
+func (f Finish) errorType() *string {
+	switch f.Status {
+	case Failed:
+		return new("systemError")
+	case Aborted:
+		return new("userAbort")
+	default:
+		return nil
+	}
+}

@@ -2,241 +2,150 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/ids"
 )
 
-// Service keeps runs, their journals and canvases.
+// Service holds the rules of runs, their events and their canvases.
 type Service struct {
-	Deps
-	rows repository
+	db    *database.DB
+	repo  repository
+	now   func() time.Time
+	owner string
+	lease time.Duration
 }
 
-// Create begins a run: it is running, leased by this process, and its journal
-// starts. A run id of the caller's is continued as its next version; any
-// other existing one is refused like a missing one.
+// Create begins a run: it is running, leased by this process, and has its
+// start event. It returns ErrMissing when the result id is another user's and
+// ErrCanvasMissing when the canvas is not the caller's.
 func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Run, error) {
 	if err := p.validate(); err != nil {
 		return Run{}, err
 	}
-	input, err := json.Marshal(p.Input)
-	if err != nil {
-		return Run{}, fmt.Errorf("encode the input of a run: %w", err)
+	known := false
+	now := s.now()
+	r := row{
+		ResultID: p.ResultID, UID: a.UID, Title: p.Title, Type: p.Type, Status: string(Running),
+		Toolsets: list(p.Toolsets), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
+		CreatedAt: now, UpdatedAt: now, EventSeq: 1,
 	}
-	var created Run
-	err = s.DB.InTx(ctx, func(tx database.Tx) error {
-		row, err := s.prepare(tx, a, p)
-		if err != nil {
-			return err
-		}
-		text := string(input)
-		row.Input = &text
-		if err := s.rows.insert(tx, row); err != nil {
-			return err
-		}
-		if created, err = s.rows.newest(tx.Handle, a.UID, row.ResultID, &row.Version); err != nil {
-			return err
-		}
-		_, err = s.Append(ctx, tx, a.UID, row.ResultID, row.Version, NewEvent{Type: Start})
-		return err
-	})
-	if database.IsDuplicate(err) {
-		return Run{}, errs.New(errs.Conflict, "Another version of the run was started at the same moment.").Do("Try again.").With(err)
+	if r.Type == "" {
+		r.Type = defaultType
 	}
-	return created, err
-}
-
-func (p CreateParams) validate() error {
-	switch {
-	case p.ResultID != "" && !idForm.MatchString(p.ResultID):
-		return errs.New(errs.Invalid, "resultId is too long or has characters that are not allowed.")
-	case len(p.Title) > MaxTitle || !utf8.ValidString(p.Title) || strings.ContainsRune(p.Title, 0):
-		return errs.Newf(errs.Invalid, "title is longer than %d bytes or not plain text.", MaxTitle)
-	}
-	return nil
-}
-
-// prepare fills the row of a new run and checks what it refers to.
-func (s *Service) prepare(tx database.Tx, a actor.Actor, p CreateParams) (resultRow, error) {
-	now := s.Now()
-	until := now.Add(s.Lease)
-	row := resultRow{
-		ResultID: p.ResultID, Type: p.Type, UID: a.UID, Title: p.Title, Status: Running,
-		LeaseOwner: &s.Owner, LeaseExpiresAt: &until, CreatedAt: now, UpdatedAt: now,
-	}
-	if len(p.Toolsets) > 0 {
-		b, err := json.Marshal(p.Toolsets)
-		if err != nil {
-			return row, err
-		}
-		text := string(b)
-		row.Toolsets = &text
+	if len(p.Input) > 0 {
+		r.Input = new(string(p.Input))
 	}
 	if p.CanvasID != "" {
-		if err := s.rows.hasCanvas(tx.Handle, a.UID, p.CanvasID); err != nil {
-			return row, err
+		r.TargetType, r.TargetID = new(targetCanvas), &p.CanvasID
+	}
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		var err error
+		if known, err = s.place(tx, a, &r); err != nil {
+			return err
 		}
-		target := canvasTarget
-		row.TargetType, row.TargetID = &target, &p.CanvasID
+		if err := s.repo.insert(tx, &r); err != nil {
+			return err
+		}
+		return s.record(tx, r.ResultID, r.Version, r.EventSeq, NewEvent{Type: Start})
+	})
+	if database.IsDuplicate(err) {
+		// Versions begin at 0 and have no gaps: who owns none and collides
+		// has named another user's run.
+		if !known {
+			return Run{}, ErrMissing.With(err)
+		}
+		return Run{}, errRaced.With(err)
 	}
-	if p.ResultID == "" {
-		row.ResultID = ids.New(ids.Run)
-		return row, nil
+	if err != nil {
+		return Run{}, fmt.Errorf("create run: %w", err)
 	}
-	before, err := s.rows.newest(tx.Handle, a.UID, p.ResultID, nil)
-	switch {
-	case err == nil && !before.Status.Ended():
-		return row, errs.New(errs.Conflict, "The run is still running.").Do("Wait for its end, or leave resultId out to start another run.")
-	case err == nil:
-		row.Version = before.Version + 1
-	case errors.Is(err, ErrMissing):
-		taken, err := s.rows.taken(tx.Handle, p.ResultID)
+	return r.run(), nil
+}
+
+// place decides the id and version of a new run and checks its canvas. known
+// says that the user has had earlier versions.
+func (s *Service) place(tx database.Tx, a actor.Actor, r *row) (known bool, err error) {
+	if r.TargetID != nil {
+		owned, err := s.repo.canvasOwned(tx.Handle, a.UID, *r.TargetID)
 		if err != nil {
-			return row, err
+			return false, err
 		}
-		if taken {
-			return row, ErrMissing
+		if !owned {
+			return false, ErrCanvasMissing
 		}
-	default:
-		return row, err
 	}
-	return row, nil
+	if r.ResultID == "" {
+		r.ResultID = ids.New(ids.Run)
+		return false, nil
+	}
+	newest, err := s.repo.get(tx.Handle, a.UID, r.ResultID, nil)
+	if errors.Is(err, database.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.Version = newest.Version + 1
+	return true, nil
 }
 
-// Get returns a run of the actor's; a nil version is the newest. Absent and
-// another user's are the same ErrMissing.
+// Get returns one version of a run, the newest one when version is nil. It
+// returns ErrMissing when the run does not exist or is another user's.
 func (s *Service) Get(ctx context.Context, a actor.Actor, resultID string, version *int) (Run, error) {
-	return s.rows.newest(s.DB.Read(ctx), a.UID, resultID, version)
+	r, err := s.repo.get(s.db.Read(ctx), a.UID, resultID, version)
+	if errors.Is(err, database.ErrNotFound) {
+		return Run{}, ErrMissing
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("read run: %w", err)
+	}
+	return r.run(), nil
 }
 
-// List returns a page of the actor's runs, newest first.
-func (s *Service) List(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Run], error) {
-	before, err := httpapi.DecodeCursor(p.Cursor)
+// List returns the caller's runs, newest first. Before is the next value of
+// the page before this one, 0 for the first page; next is 0 on the last.
+func (s *Service) List(ctx context.Context, a actor.Actor, before int64, limit int) (runs []Run, next int64, err error) {
+	rows, err := s.repo.list(s.db.Read(ctx), a.UID, before, limit+1)
 	if err != nil {
-		return httpapi.Page[Run]{}, err
+		return nil, 0, fmt.Errorf("list runs: %w", err)
 	}
-	runs, err := s.rows.list(s.DB.Read(ctx), a.UID, before, p.Limit+1)
-	if err != nil {
-		return httpapi.Page[Run]{}, err
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = rows[limit-1].PK
 	}
-	return httpapi.PageOf(runs, p.Limit, func(r Run) int64 { return r.PK }), nil
+	return toRuns(rows), next, nil
 }
 
-// Owns reports whether the user has this version of the run.
+// Owns reports whether the run exists and is the user's.
 func (s *Service) Owns(_ context.Context, h database.Handle, uid, resultID string, version int) (bool, error) {
-	_, err := s.rows.newest(h, uid, resultID, &version)
-	return owned(err, ErrMissing)
-}
-
-// CanvasOwned reports whether the user has the canvas.
-func (s *Service) CanvasOwned(_ context.Context, h database.Handle, uid, canvasID string) (bool, error) {
-	return owned(s.rows.hasCanvas(h, uid, canvasID), ErrCanvasMissing)
-}
-
-func owned(err, missing error) (bool, error) {
-	if errors.Is(err, missing) {
+	_, err := s.repo.get(h, uid, resultID, &version)
+	if errors.Is(err, database.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Append adds an event to the journal of a run that has not ended, in the
-// caller's transaction, and wakes the run's readers once it commits. It locks
-// the run's row until then: take every other lock first.
-func (s *Service) Append(_ context.Context, tx database.Tx, uid, resultID string, version int, e NewEvent) (int64, error) {
-	payload := []byte("{}")
-	if e.Payload != nil {
-		var err error
-		if payload, err = json.Marshal(e.Payload); err != nil {
-			return 0, fmt.Errorf("encode a %s event: %w", e.Type, err)
-		}
+// Finish writes how a run ended, and its end event, which is the last one. It
+// returns ErrEnded when the run was over already, so that of two that want to
+// end a run one does.
+func (s *Service) Finish(_ context.Context, tx database.Tx, uid, resultID string, version int, f Finish) error {
+	if !f.Status.Final() {
+		return fmt.Errorf("finish run: %q is not a final status", f.Status)
 	}
-	seq, err := s.rows.nextSeq(tx, uid, resultID, version)
+	seq, err := s.repo.advance(tx, uid, resultID, version, map[string]any{
+		"status": string(f.Status), "ptc_enabled": f.PTCEnabled, "errors": list(f.Errors),
+		"error_type": f.errorType(), "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.now(),
+	})
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("finish run: %w", err)
 	}
-	row := eventRow{ResultID: resultID, Version: version, Seq: seq, Type: e.Type, Payload: string(payload), CreatedAt: s.Now()}
-	if e.CallID != "" {
-		row.CallID = &e.CallID
-	}
-	if err := s.rows.insertEvent(tx, row); err != nil {
-		return 0, err
-	}
-	return seq, tx.Notify(Topic(resultID))
-}
-
-// Finish ends a run with its last event, in the caller's transaction. It
-// returns ErrEnded for a run that has ended already.
-func (s *Service) Finish(ctx context.Context, tx database.Tx, uid, resultID string, version int, f Finish) error {
-	if _, err := s.Append(ctx, tx, uid, resultID, version, NewEvent{Type: End, Payload: map[string]any{"status": f.Status}}); err != nil {
-		return err
-	}
-	set := map[string]any{
-		"status": f.Status, "ptc_enabled": f.PTCEnabled, "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.Now(),
-	}
-	if len(f.Errors) > 0 {
-		b, err := json.Marshal(f.Errors)
-		if err != nil {
-			return fmt.Errorf("encode the errors of a run: %w", err)
-		}
-		set["errors"], set["error_type"] = string(b), "systemError"
-	}
-	return s.rows.finish(tx, uid, resultID, version, set)
-}
-
-// Events returns the journal of a run of the actor's after a seq, oldest
-// first.
-func (s *Service) Events(ctx context.Context, a actor.Actor, resultID string, version int, after int64, limit int) ([]Event, error) {
-	h := s.DB.Read(ctx)
-	if _, err := s.rows.newest(h, a.UID, resultID, &version); err != nil {
-		return nil, err
-	}
-	return s.rows.events(h, resultID, version, after, limit)
-}
-
-// Renew prolongs the leases of a process's running runs.
-func (s *Service) Renew(ctx context.Context, owner string, until time.Time) error {
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.renew(tx, owner, until) })
-}
-
-// Expired lists running runs whose process has shown no sign of life.
-func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Run, error) {
-	return s.rows.expired(s.DB.Read(ctx), now, limit)
-}
-
-// CreateCanvas makes a canvas for the actor.
-func (s *Service) CreateCanvas(ctx context.Context, a actor.Actor, title string) (Canvas, error) {
-	if title == "" {
-		title = "Untitled"
-	}
-	if err := (CreateParams{Title: title}).validate(); err != nil {
-		return Canvas{}, err
-	}
-	now := s.Now()
-	row := canvasRow{CanvasID: ids.New(ids.Canvas), UID: a.UID, Title: title, Status: "ready", Visibility: true, CreatedAt: now, UpdatedAt: now}
-	err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.insertCanvas(tx, row) })
-	return row.canvas(), err
-}
-
-// Canvases returns a page of the actor's canvases, newest first.
-func (s *Service) Canvases(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Canvas], error) {
-	before, err := httpapi.DecodeCursor(p.Cursor)
-	if err != nil {
-		return httpapi.Page[Canvas]{}, err
-	}
-	all, err := s.rows.canvases(s.DB.Read(ctx), a.UID, before, p.Limit+1)
-	if err != nil {
-		return httpapi.Page[Canvas]{}, err
-	}
-	return httpapi.PageOf(all, p.Limit, func(c Canvas) int64 { return c.PK }), nil
+	end := NewEvent{Type: End, Payload: struct {
+		Status Status `json:"status"`
+	}{f.Status}}
+	return s.record(tx, resultID, version, seq, end)
 }

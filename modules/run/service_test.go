@@ -1,282 +1,285 @@
 package run_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
-	"reflect"
-	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/run"
 )
 
+const lease = 30 * time.Second
+
 var (
-	alice = actor.Actor{UID: "u-alice"}
-	bob   = actor.Actor{UID: "u-bob"}
+	noon = time.Date(2026, 3, 4, 12, 0, 0, 123456000, time.UTC)
+	anna = actor.Actor{UID: "u-anna"}
+	ben  = actor.Actor{UID: "u-ben"}
 )
 
-func setup(t *testing.T, db *database.DB) *run.Service {
+func newService(t *testing.T, db *database.DB) *run.Service {
 	t.Helper()
-	err := db.InTx(t.Context(), func(tx database.Tx) error {
-		return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES ('u-alice', 'alice'), ('u-bob', 'bob')").Error
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, a := range []actor.Actor{anna, ben} {
+		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, ?)", a.UID, a.UID).Error
+		}))
 	}
-	return run.New(run.Deps{DB: db, Owner: "p-1", Lease: time.Minute}).Service
+	return run.New(run.Deps{DB: db, Now: func() time.Time { return noon }, Owner: "pod-1", Lease: lease}).Service
 }
 
-func create(t *testing.T, s *run.Service, p run.CreateParams) run.Run {
+func create(t *testing.T, s *run.Service, a actor.Actor, p run.CreateParams) run.Run {
 	t.Helper()
-	r, err := s.Create(t.Context(), alice, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, err := s.Create(t.Context(), a, p)
+	require.NoError(t, err)
 	return r
 }
 
-func appendLog(t *testing.T, s *run.Service, r run.Run, content string) error {
+func appendEvent(t *testing.T, db *database.DB, s *run.Service, r run.Run, e run.NewEvent) (int64, error) {
 	t.Helper()
-	return s.DB.InTx(t.Context(), func(tx database.Tx) error {
-		_, err := s.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log, Payload: run.LogLine{Content: content}})
+	var seq int64
+	err := db.InTx(t.Context(), func(tx database.Tx) (err error) {
+		seq, err = s.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, e)
 		return err
 	})
+	return seq, err
 }
 
-func finish(t *testing.T, s *run.Service, r run.Run, f run.Finish) error {
+func finish(t *testing.T, db *database.DB, s *run.Service, r run.Run, f run.Finish) error {
 	t.Helper()
-	return s.DB.InTx(t.Context(), func(tx database.Tx) error {
+	return db.InTx(t.Context(), func(tx database.Tx) error {
 		return s.Finish(t.Context(), tx, r.UID, r.ResultID, r.Version, f)
 	})
 }
 
-func TestJournalOfARun(t *testing.T) {
+func events(t *testing.T, s *run.Service, r run.Run, after int64, limit int) []run.Event {
+	t.Helper()
+	out, err := s.Events(t.Context(), actor.Actor{UID: r.UID}, r.ResultID, r.Version, after, limit)
+	require.NoError(t, err)
+	return out
+}
+
+func TestLifeOfARun(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := setup(t, db)
-		r := create(t, s, run.CreateParams{Type: "skill", Title: "t", Input: map[string]string{"query": "q"}, Toolsets: []string{"demo"}})
-		if r.Status != run.Running || r.Version != 0 || r.PTCEnabled {
-			t.Errorf("a new run is %+v", r)
+		s := newService(t, db)
+		canvas, err := s.CreateCanvas(t.Context(), anna, "")
+		require.NoError(t, err)
+		require.Equal(t, "Untitled", canvas.Title)
+
+		r := create(t, s, anna, run.CreateParams{
+			Title: "demo", CanvasID: canvas.CanvasID, Input: json.RawMessage(`{"query":"hi"}`), Toolsets: []string{"weather"},
+		})
+		require.True(t, strings.HasPrefix(r.ResultID, "ar-"), r.ResultID)
+		want := run.Run{
+			ResultID: r.ResultID, UID: anna.UID, Type: "skill", Title: "demo", CanvasID: canvas.CanvasID,
+			Input: `{"query":"hi"}`, Toolsets: []string{"weather"}, Status: run.Running, Seq: 1, CreatedAt: noon, UpdatedAt: noon,
 		}
-		if err := appendLog(t, s, r, "hello"); err != nil {
-			t.Fatal(err)
+		require.Empty(t, cmp.Diff(want, r))
+		got, err := s.Get(t.Context(), anna, r.ResultID, nil)
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got))
+
+		seq, err := appendEvent(t, db, s, r, run.NewEvent{
+			Type: run.ToolCallStart, CallID: "ptc:1", Payload: map[string]string{"note": "a<b\x00\xff"},
+		})
+		require.NoError(t, err)
+		require.Equal(t, int64(2), seq)
+		require.NoError(t, finish(t, db, s, r, run.Finish{Status: run.Failed, PTCEnabled: true, Errors: []string{"boom"}}))
+
+		wantEvents := []run.Event{
+			{Seq: 1, Type: run.Start, Payload: json.RawMessage(`{}`), CreatedAt: noon},
+			{Seq: 2, Type: run.ToolCallStart, CallID: "ptc:1", Payload: json.RawMessage("{\"note\":\"a<b\\u0000\\ufffd\"}"), CreatedAt: noon},
+			{Seq: 3, Type: run.End, Payload: json.RawMessage(`{"status":"error"}`), CreatedAt: noon},
 		}
-		if err := finish(t, s, r, run.Finish{Status: run.Finished, PTCEnabled: true}); err != nil {
-			t.Fatal(err)
-		}
-		if err := appendLog(t, s, r, "late"); !errors.Is(err, run.ErrEnded) {
-			t.Errorf("append after the end: %v", err)
-		}
-		if err := finish(t, s, r, run.Finish{Status: run.Error}); !errors.Is(err, run.ErrEnded) {
-			t.Errorf("second end: %v", err)
-		}
-		events, err := s.Events(t.Context(), alice, r.ResultID, 0, 0, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var types []run.EventType
-		for i, e := range events {
-			types = append(types, e.Type)
-			if e.Seq != int64(i+1) {
-				t.Errorf("event %d has seq %d", i, e.Seq)
-			}
-		}
-		if diff := cmp.Diff([]run.EventType{run.Start, run.Log, run.End}, types); diff != "" {
-			t.Error(diff)
-		}
-		got, err := s.Get(t.Context(), alice, r.ResultID, nil)
-		if err != nil || got.Status != run.Finished || !got.PTCEnabled || string(got.Input) != `{"query":"q"}` {
-			t.Errorf("the ended run is %+v, %v", got, err)
-		}
+		require.Empty(t, cmp.Diff(wantEvents, events(t, s, r, 0, 10)))
+		require.Empty(t, cmp.Diff(wantEvents[1:2], events(t, s, r, 1, 1)))
+		require.Empty(t, events(t, s, r, 3, 10))
+
+		want.Status, want.PTCEnabled, want.Errors, want.ErrorType, want.Seq = run.Failed, true, []string{"boom"}, "systemError", 3
+		got, err = s.Get(t.Context(), anna, r.ResultID, new(0))
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got, cmpopts.EquateEmpty()))
+
+		_, err = appendEvent(t, db, s, r, run.NewEvent{Type: run.Log})
+		require.ErrorIs(t, err, run.ErrEnded)
+		require.ErrorIs(t, finish(t, db, s, r, run.Finish{Status: run.Done}), run.ErrEnded)
+		require.Len(t, events(t, s, r, 0, 10), 3)
 	})
 }
 
-func TestRunsAreContinuedAsVersions(t *testing.T) {
+func TestVersionsOfAResult(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := setup(t, db)
-		first := create(t, s, run.CreateParams{ResultID: "ar-mine"})
-		if _, err := s.Create(t.Context(), alice, run.CreateParams{ResultID: "ar-mine"}); errs.CodeOf(err) != errs.Conflict {
-			t.Errorf("continuing a running run: %v", err)
-		}
-		if err := finish(t, s, first, run.Finish{Status: run.Error, Errors: []string{"boom"}}); err != nil {
-			t.Fatal(err)
-		}
-		if second := create(t, s, run.CreateParams{ResultID: "ar-mine"}); second.Version != 1 {
-			t.Errorf("the second version is %d", second.Version)
-		}
-		zero := 0
-		if got, err := s.Get(t.Context(), alice, "ar-mine", &zero); err != nil || !cmp.Equal(got.Errors, []string{"boom"}) {
-			t.Errorf("version 0 is %+v, %v", got, err)
-		}
-		if got, err := s.Get(t.Context(), alice, "ar-mine", nil); err != nil || got.Version != 1 {
-			t.Errorf("the newest is %+v, %v", got, err)
-		}
+		s := newService(t, db)
+		first := create(t, s, anna, run.CreateParams{ResultID: "ar-mine"})
+		second := create(t, s, anna, run.CreateParams{ResultID: "ar-mine"})
+		require.Equal(t, []int{0, 1}, []int{first.Version, second.Version})
+		newest, err := s.Get(t.Context(), anna, "ar-mine", nil)
+		require.NoError(t, err)
+		require.Equal(t, 1, newest.Version)
+		_, err = s.Get(t.Context(), anna, "ar-mine", new(2))
+		require.ErrorIs(t, err, run.ErrMissing)
+
+		_, err = s.Create(t.Context(), ben, run.CreateParams{ResultID: "ar-mine"})
+		require.ErrorIs(t, err, run.ErrMissing)
+
+		runs, next, err := s.List(t.Context(), anna, 0, 1)
+		require.NoError(t, err)
+		require.NotZero(t, next)
+		require.Equal(t, 1, runs[0].Version)
+		runs, next, err = s.List(t.Context(), anna, next, 1)
+		require.NoError(t, err)
+		require.Zero(t, next)
+		require.Equal(t, 0, runs[0].Version)
 	})
 }
 
-func TestSeqIsTheOrderOfCommits(t *testing.T) {
+// The number of an event is given out under the run's lock, so whoever reads
+// while others write sees a growing prefix and never a gap.
+func TestEventsAppearInCommitOrderWithoutGaps(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := setup(t, db)
-		r := create(t, s, run.CreateParams{})
-		const writers, each = 8, 10
-		stop, seen := make(chan struct{}), make(chan int, 1)
-		go func() { // reads after its cursor, as a stream does
-			var cursor int64
-			for n := 0; ; {
-				events, err := s.Events(t.Context(), alice, r.ResultID, 0, cursor, 1000)
-				if err != nil {
-					t.Error(err)
-				}
-				for _, e := range events {
-					if e.Seq != cursor+1 {
-						t.Errorf("seq %d follows %d: an event was committed late", e.Seq, cursor)
-					}
-					cursor = e.Seq
-					n++
-				}
-				if len(events) == 0 {
-					select {
-					case <-stop:
-						seen <- n
-						return
-					default:
-					}
-				}
-			}
-		}()
+		s := newService(t, db)
+		r := create(t, s, anna, run.CreateParams{})
+		const writers, each = 4, 15
 		var wg sync.WaitGroup
-		for w := range writers {
+		for range writers {
 			wg.Go(func() {
-				for i := range each {
-					if err := appendLog(t, s, r, strconv.Itoa(w*each+i)); err != nil {
+				for range each {
+					if _, err := appendEvent(t, db, s, r, run.NewEvent{Type: run.Log}); err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
-		wg.Wait()
-		close(stop)
-		if n := <-seen; n != writers*each+1 {
-			t.Errorf("the reader saw %d events, want %d", n, writers*each+1)
+		written := make(chan struct{})
+		go func() { wg.Wait(); close(written) }()
+		var seen int64
+		for done := false; !done; {
+			select {
+			case <-written:
+				done = true
+			default:
+			}
+			for _, e := range events(t, s, r, seen, 1000) {
+				require.Equal(t, seen+1, e.Seq)
+				seen = e.Seq
+			}
 		}
+		require.Equal(t, int64(1+writers*each), seen)
 	})
+}
+
+func TestAppendIsPartOfItsTransaction(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := newService(t, db)
+		r := create(t, s, anna, run.CreateParams{})
+		failure := errors.New("no")
+		err := db.InTx(t.Context(), func(tx database.Tx) error {
+			if _, err := s.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log}); err != nil {
+				return err
+			}
+			return failure
+		})
+		require.ErrorIs(t, err, failure)
+		seq, err := appendEvent(t, db, s, r, run.NewEvent{Type: run.Log})
+		require.NoError(t, err)
+		require.Equal(t, int64(2), seq)
+	})
+}
+
+func TestPublishesAfterCommit(t *testing.T) {
+	t.Parallel()
+	topics := make(chan string, 8)
+	db := databasetest.Open(t, database.SQLite, func(topic string) { topics <- topic })
+	s := newService(t, db)
+	r := create(t, s, anna, run.CreateParams{})
+	require.Equal(t, run.Topic(r.ResultID), <-topics)
+	require.NoError(t, finish(t, db, s, r, run.Finish{Status: run.Done}))
+	require.Equal(t, run.Topic(r.ResultID), <-topics)
 }
 
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := setup(t, db)
-		create(t, s, run.CreateParams{})
-		later := database.Now().Add(2 * time.Minute)
-		if gone, err := s.Expired(t.Context(), later, 10); err != nil || len(gone) != 1 {
-			t.Errorf("expired: %v, %v", gone, err)
-		}
-		if err := s.Renew(t.Context(), "p-1", later.Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		if gone, err := s.Expired(t.Context(), later, 10); err != nil || len(gone) != 0 {
-			t.Errorf("expired after a renewal: %v, %v", gone, err)
-		}
-	})
-}
-
-func TestRowsMatchTheSchema(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		for _, row := range run.Rows() {
-			databasetest.CheckRow(t, db, row)
-		}
-	})
-}
-
-// TestAnotherTenant tries every method of the service as another user.
-func TestAnotherTenant(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := setup(t, db)
-		canvas, err := s.CreateCanvas(t.Context(), alice, "mine")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := create(t, s, run.CreateParams{CanvasID: canvas.CanvasID})
-		page := httpapi.PageQuery{Limit: 10}
-		tried := map[string]func(){
-			"Create": func() {
-				if _, err := s.Create(t.Context(), bob, run.CreateParams{ResultID: r.ResultID}); !errors.Is(err, run.ErrMissing) {
-					t.Errorf("continue a foreign run: %v", err)
-				}
-				if _, err := s.Create(t.Context(), bob, run.CreateParams{CanvasID: canvas.CanvasID}); !errors.Is(err, run.ErrCanvasMissing) {
-					t.Errorf("use a foreign canvas: %v", err)
-				}
-			},
-			"Get": func() {
-				if _, err := s.Get(t.Context(), bob, r.ResultID, nil); !errors.Is(err, run.ErrMissing) {
-					t.Errorf("%v", err)
-				}
-			},
-			"List": func() {
-				if got, err := s.List(t.Context(), bob, page); err != nil || len(got.Items) != 0 {
-					t.Errorf("%v, %v", got, err)
-				}
-			},
-			"Owns": func() {
-				if ok, err := s.Owns(t.Context(), db.Read(t.Context()), bob.UID, r.ResultID, 0); ok || err != nil {
-					t.Errorf("%v, %v", ok, err)
-				}
-			},
-			"CanvasOwned": func() {
-				if ok, err := s.CanvasOwned(t.Context(), db.Read(t.Context()), bob.UID, canvas.CanvasID); ok || err != nil {
-					t.Errorf("%v, %v", ok, err)
-				}
-			},
-			"Append": func() {
-				foreign := r
-				foreign.UID = bob.UID
-				if err := appendLog(t, s, foreign, "x"); !errors.Is(err, run.ErrEnded) {
-					t.Errorf("%v", err)
-				}
-			},
-			"Finish": func() {
-				foreign := r
-				foreign.UID = bob.UID
-				if err := finish(t, s, foreign, run.Finish{Status: run.Aborted}); !errors.Is(err, run.ErrEnded) {
-					t.Errorf("%v", err)
-				}
-			},
-			"Events": func() {
-				if _, err := s.Events(t.Context(), bob, r.ResultID, 0, 0, 10); !errors.Is(err, run.ErrMissing) {
-					t.Errorf("%v", err)
-				}
-			},
-			"Canvases": func() {
-				if got, err := s.Canvases(t.Context(), bob, page); err != nil || len(got.Items) != 0 {
-					t.Errorf("%v, %v", got, err)
-				}
-			},
-			"CreateCanvas": func() {}, // makes a row of the actor's and reads none
-			"Renew":        func() {}, // a system job over all users
-			"Expired":      func() {}, // a system job over all users
-		}
-		for m := range reflect.TypeFor[*run.Service]().Methods() {
-			try, ok := tried[m.Name]
-			if !ok {
-				t.Errorf("%s was never tried as another tenant", m.Name)
-				continue
+		s := newService(t, db)
+		r, over := create(t, s, anna, run.CreateParams{}), create(t, s, ben, run.CreateParams{})
+		require.NoError(t, finish(t, db, s, over, run.Finish{Status: run.Done}))
+		expired := func(now time.Time) []string {
+			runs, err := s.Expired(t.Context(), now, 10)
+			require.NoError(t, err)
+			ids := []string{}
+			for _, r := range runs {
+				ids = append(ids, r.ResultID)
 			}
-			try()
+			return ids
 		}
-		if got, err := s.Get(t.Context(), alice, r.ResultID, nil); err != nil || got.Status != run.Running {
-			t.Errorf("the run was touched: %+v, %v", got, err)
-		}
+		require.Empty(t, expired(noon.Add(lease)))
+		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
+		require.NoError(t, s.Renew(t.Context(), "pod-2", noon.Add(time.Hour)))
+		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
+		require.NoError(t, s.Renew(t.Context(), "pod-1", noon.Add(time.Hour)))
+		require.Empty(t, expired(noon.Add(time.Hour)))
+		require.Equal(t, []string{r.ResultID}, expired(noon.Add(time.Hour+time.Microsecond)))
 	})
+}
+
+func TestRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite, nil)
+	s := newService(t, db)
+	for name, p := range map[string]run.CreateParams{
+		"id with a slash":     {ResultID: "a/b"},
+		"id too long":         {ResultID: strings.Repeat("a", 65)},
+		"reserved id":         {ResultID: "non-result-id"},
+		"title with NUL":      {Title: "a\x00"},
+		"title not UTF-8":     {Title: "\xff"},
+		"title too long":      {Title: strings.Repeat("é", 501)},
+		"type too long":       {Type: strings.Repeat("a", 33)},
+		"input not JSON":      {Input: json.RawMessage("{")},
+		"input not UTF-8":     {Input: json.RawMessage("\"\xff\"")},
+		"toolset key too big": {Toolsets: []string{strings.Repeat("a", 65)}},
+		"too many toolsets":   {Toolsets: make([]string, 201)},
+	} {
+		_, err := s.Create(t.Context(), anna, p)
+		require.Equal(t, errs.Invalid, errs.CodeOf(err), name)
+	}
+	_, err := s.Create(t.Context(), anna, run.CreateParams{Input: json.RawMessage(`"` + strings.Repeat("a", 1<<20) + `"`)})
+	require.Equal(t, errs.TooLarge, errs.CodeOf(err))
+	_, err = s.Create(t.Context(), anna, run.CreateParams{CanvasID: "c-none"})
+	require.ErrorIs(t, err, run.ErrCanvasMissing)
+	_, err = s.CreateCanvas(t.Context(), anna, strings.Repeat("a", 201))
+	require.Equal(t, errs.Invalid, errs.CodeOf(err))
+	runs, _, err := s.List(t.Context(), anna, 0, 10)
+	require.NoError(t, err)
+	require.Empty(t, runs)
+
+	r := create(t, s, anna, run.CreateParams{Title: strings.Repeat("é", 500)})
+	_, err = appendEvent(t, db, s, r, run.NewEvent{Type: run.End})
+	require.Error(t, err)
+	_, err = appendEvent(t, db, s, r, run.NewEvent{Type: run.Log, Payload: "text"})
+	require.ErrorContains(t, err, "not an object")
+	require.Error(t, finish(t, db, s, r, run.Finish{Status: run.Running}))
+	require.Len(t, events(t, s, r, 0, 10), 1)
+}
+
+func TestCancelledContext(t *testing.T) {
+	t.Parallel()
+	s := newService(t, databasetest.Open(t, database.SQLite, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Create(ctx, anna, run.CreateParams{})
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,0 +1,114 @@
+package run_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// Every exported method of the service is tried by a user on another user's
+// things, or is on the list of those that belong to no user.
+func TestNoMethodReachesAnotherUser(t *testing.T) {
+	t.Parallel()
+	system := map[string]string{
+		"Renew":   "renews what a process runs, for all users",
+		"Expired": "is the reaper's, for all users",
+	}
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := newService(t, db)
+		ctx := t.Context()
+		canvas, err := s.CreateCanvas(ctx, anna, "hers")
+		require.NoError(t, err)
+		r := create(t, s, anna, run.CreateParams{Title: "hers"})
+
+		tries := foreignTries(s, db, r, canvas)
+		for m := range reflect.TypeFor[*run.Service]().Methods() {
+			try, tried := tries[m.Name]
+			if _, excused := system[m.Name]; excused {
+				require.False(t, tried, m.Name)
+				continue
+			}
+			require.True(t, tried, "%s is not tried as another user", m.Name)
+			try(ctx, t)
+		}
+
+		got, err := s.Get(ctx, anna, r.ResultID, nil)
+		require.NoError(t, err)
+		require.Equal(t, r, got)
+		require.Len(t, events(t, s, r, 0, 10), 1)
+	})
+}
+
+func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas) map[string]func(context.Context, *testing.T) {
+	type tries = map[string]func(context.Context, *testing.T)
+	return tries{
+		"Create": func(ctx context.Context, t *testing.T) {
+			_, err := s.Create(ctx, ben, run.CreateParams{ResultID: r.ResultID})
+			require.ErrorIs(t, err, run.ErrMissing)
+			_, err = s.Create(ctx, ben, run.CreateParams{CanvasID: canvas.CanvasID})
+			require.ErrorIs(t, err, run.ErrCanvasMissing)
+		},
+		"Get": func(ctx context.Context, t *testing.T) {
+			_, foreign := s.Get(ctx, ben, r.ResultID, nil)
+			_, absent := s.Get(ctx, ben, "ar-none", nil)
+			require.ErrorIs(t, foreign, run.ErrMissing)
+			require.Equal(t, absent, foreign)
+		},
+		"List": func(ctx context.Context, t *testing.T) {
+			runs, _, err := s.List(ctx, ben, 0, 10)
+			require.NoError(t, err)
+			require.Empty(t, runs)
+		},
+		"Owns": func(ctx context.Context, t *testing.T) {
+			owned, err := s.Owns(ctx, db.Read(ctx), ben.UID, r.ResultID, r.Version)
+			require.NoError(t, err)
+			require.False(t, owned)
+			owned, err = s.Owns(ctx, db.Read(ctx), anna.UID, r.ResultID, r.Version)
+			require.NoError(t, err)
+			require.True(t, owned)
+		},
+		"Append": func(ctx context.Context, t *testing.T) {
+			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
+				_, err := s.Append(ctx, tx, ben.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log})
+				return err
+			}), run.ErrMissing)
+		},
+		"Finish": func(ctx context.Context, t *testing.T) {
+			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
+				return s.Finish(ctx, tx, ben.UID, r.ResultID, r.Version, run.Finish{Status: run.Done})
+			}), run.ErrMissing)
+		},
+		"Events": func(ctx context.Context, t *testing.T) {
+			got, err := s.Events(ctx, ben, r.ResultID, r.Version, 0, 10)
+			require.NoError(t, err)
+			require.Empty(t, got)
+		},
+		"CreateCanvas": func(ctx context.Context, t *testing.T) {
+			_, err := s.CreateCanvas(ctx, ben, "his")
+			require.NoError(t, err)
+		},
+		"Canvases": func(ctx context.Context, t *testing.T) {
+			hers, next, err := s.Canvases(ctx, anna, 0, 10)
+			require.NoError(t, err)
+			require.Zero(t, next)
+			require.Equal(t, []run.Canvas{canvas}, hers)
+			his, _, err := s.Canvases(ctx, ben, 0, 10)
+			require.NoError(t, err)
+			require.NotContains(t, his, canvas)
+		},
+		"CanvasOwned": func(ctx context.Context, t *testing.T) {
+			owned, err := s.CanvasOwned(ctx, db.Read(ctx), ben.UID, canvas.CanvasID)
+			require.NoError(t, err)
+			require.False(t, owned)
+			owned, err = s.CanvasOwned(ctx, db.Read(ctx), anna.UID, canvas.CanvasID)
+			require.NoError(t, err)
+			require.True(t, owned)
+		},
+	}
+}

@@ -1,4 +1,0 @@
-package run
-
-// Rows are the row structs, for the check against the live schema.
-func Rows() []any { return []any{resultRow{}, eventRow{}, canvasRow{}} }

@@ -1,0 +1,17 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+)
+
+func TestRowsMatchTheSchema(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		databasetest.CheckRow(t, db, row{})
+		databasetest.CheckRow(t, db, eventRow{})
+		databasetest.CheckRow(t, db, canvasRow{})
+	})
+}

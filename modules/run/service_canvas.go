@@ -1,0 +1,49 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+// CreateCanvas makes a canvas. An empty title becomes "Untitled".
+func (s *Service) CreateCanvas(ctx context.Context, a actor.Actor, title string) (Canvas, error) {
+	if err := text("title", title, maxCanvasName); err != nil {
+		return Canvas{}, err
+	}
+	if title == "" {
+		title = untitled
+	}
+	now := s.now()
+	r := canvasRow{CanvasID: ids.New(ids.Canvas), UID: a.UID, Title: title, CreatedAt: now, UpdatedAt: now}
+	err := s.db.InTx(ctx, func(tx database.Tx) error { return s.repo.insertCanvas(tx, &r) })
+	if err != nil {
+		return Canvas{}, fmt.Errorf("create canvas: %w", err)
+	}
+	return r.canvas(), nil
+}
+
+// Canvases returns the caller's canvases, newest first, paged like List.
+func (s *Service) Canvases(ctx context.Context, a actor.Actor, before int64, limit int) (canvases []Canvas, next int64, err error) {
+	rows, err := s.repo.canvases(s.db.Read(ctx), a.UID, before, limit+1)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list canvases: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = rows[limit-1].PK
+	}
+	canvases = make([]Canvas, len(rows))
+	for i, r := range rows {
+		canvases[i] = r.canvas()
+	}
+	return canvases, next, nil
+}
+
+// CanvasOwned reports whether the canvas exists and is the user's.
+func (s *Service) CanvasOwned(_ context.Context, h database.Handle, uid, canvasID string) (bool, error) {
+	return s.repo.canvasOwned(h, uid, canvasID)
+}

@@ -1,0 +1,57 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+)
+
+// Append adds an event to a run that has not ended and returns its number.
+// It holds the run's row until the transaction ends, so call it last. It
+// returns ErrEnded after the end and ErrMissing when the run is not the
+// user's.
+func (s *Service) Append(_ context.Context, tx database.Tx, uid, resultID string, version int, e NewEvent) (seq int64, err error) {
+	if e.Type == End {
+		return 0, fmt.Errorf("append event: %s is written by Finish", End)
+	}
+	seq, err = s.repo.advance(tx, uid, resultID, version, nil)
+	if err != nil {
+		return 0, fmt.Errorf("append %s event: %w", e.Type, err)
+	}
+	return seq, s.record(tx, resultID, version, seq, e)
+}
+
+// record writes an event under a number that advance has given out.
+func (s *Service) record(tx database.Tx, resultID string, version int, seq int64, e NewEvent) error {
+	payload, err := e.payload()
+	if err != nil {
+		return err
+	}
+	r := eventRow{
+		ResultID: resultID, Version: version, Seq: seq, Type: string(e.Type),
+		Payload: payload, CreatedAt: s.now(),
+	}
+	if e.CallID != "" {
+		r.CallID = &e.CallID
+	}
+	if err := s.repo.insertEvent(tx, &r); err != nil {
+		return fmt.Errorf("write %s event: %w", e.Type, err)
+	}
+	return tx.Notify(Topic(resultID))
+}
+
+// Events returns at most limit events with numbers after the given one, in
+// order; none when the run is not the caller's.
+func (s *Service) Events(ctx context.Context, a actor.Actor, resultID string, version int, after int64, limit int) ([]Event, error) {
+	rows, err := s.repo.events(s.db.Read(ctx), a.UID, resultID, version, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	events := make([]Event, len(rows))
+	for i, r := range rows {
+		events[i] = r.event()
+	}
+	return events, nil
+}

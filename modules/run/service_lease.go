@@ -1,0 +1,30 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+)
+
+// Renew says that the process with that name still keeps its running runs
+// alive, for all users.
+func (s *Service) Renew(ctx context.Context, owner string, until time.Time) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.repo.renew(tx, owner, until); err != nil {
+			return fmt.Errorf("renew leases: %w", err)
+		}
+		return nil
+	})
+}
+
+// Expired returns at most limit running runs, of all users, whose lease ended
+// before now: the process that kept them is gone.
+func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Run, error) {
+	rows, err := s.repo.expired(s.db.Read(ctx), now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read expired runs: %w", err)
+	}
+	return toRuns(rows), nil
+}
