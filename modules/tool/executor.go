@@ -1,0 +1,48 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Executor runs the calls of one kind of toolset.
+type Executor interface {
+	// Execute makes one call. What the upstream did wrong is a Failure of the
+	// outcome; an error is a fault of Portico itself, and hidden from callers.
+	// It returns when ctx ends at the latest.
+	Execute(ctx context.Context, in Invocation) (Outcome, error)
+}
+
+// Invocation is one call, identified and validated.
+type Invocation struct {
+	CallID     string
+	UID        string
+	Toolset    toolset.Toolset
+	Method     toolset.Method
+	Credential toolset.Credential
+	// Arguments satisfy the method's schema, its defaults filled in. Numbers
+	// are json.Number.
+	Arguments map[string]any
+	// FileNameTitle names the file that a result becomes; it is not for the
+	// upstream.
+	FileNameTitle string
+}
+
+// Outcome is what came of a call.
+type Outcome struct {
+	Data    json.RawMessage
+	Failure *Failure
+	// Cost is what the upstream says the call costs, in credits; nil where the
+	// toolset's prices decide.
+	Cost *money.Amount
+}
+
+// Failure is a tool that did not do its work, in words for the caller.
+type Failure struct {
+	Message string
+	Code    string          // BAD_REQUEST, TIMEOUT, …
+	Data    json.RawMessage // what the upstream said, if it is JSON
+}

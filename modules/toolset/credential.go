@@ -1,0 +1,91 @@
+package toolset
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// CredentialType says how a credential is presented to an upstream.
+type CredentialType string
+
+// The ways to present a credential.
+const (
+	// Automatic presents an API key as the method's headers ask for it: in
+	// place of ${apiKey} in Authorization, in the header whose name contains
+	// api-key, or as a bearer token (wire contract).
+	Automatic CredentialType = "auto"
+	Header    CredentialType = "header" // in the header Name
+	Bearer    CredentialType = "bearer" // Authorization: Bearer
+	Basic     CredentialType = "basic"  // Authorization: Basic, Username and Value
+	Query     CredentialType = "query"  // in the query parameter Name
+)
+
+// Credential is what an upstream wants to see before it works for us. The
+// zero value is none.
+type Credential struct {
+	Type     CredentialType
+	Name     string // of the header or the query parameter
+	Username string
+	Value    Secret
+}
+
+// None reports whether there is no credential.
+func (c Credential) None() bool { return c.Type == "" }
+
+// Secret is a text that shows itself only to who asks for it by Reveal.
+type Secret string
+
+const redacted = "[redacted]"
+
+// Reveal returns the secret itself, for the request that carries it.
+func (s Secret) Reveal() string { return string(s) }
+
+// String implements fmt.Stringer without showing the secret.
+func (Secret) String() string { return redacted }
+
+// Format implements fmt.Formatter: no verb shows the secret.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// MarshalJSON implements json.Marshaler without showing the secret.
+func (Secret) MarshalJSON() ([]byte, error) { return json.Marshal(redacted) }
+
+// LogValue implements slog.LogValuer without showing the secret.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// stored is a credential as it is sealed. The names of the wire contract are
+// read as well.
+type stored struct {
+	Type        CredentialType `json:"type,omitempty"`
+	Name        string         `json:"name,omitempty"`
+	Username    string         `json:"username,omitempty"`
+	Value       string         `json:"value,omitempty"`
+	APIKey      string         `json:"apiKey,omitempty"`
+	AccessToken string         `json:"accessToken,omitempty"`
+	Password    string         `json:"password,omitempty"`
+}
+
+// parseCredential reads an opened credential: one of ours, the object a user
+// sent as authData, or a bare API key.
+func parseCredential(opened []byte) (Credential, error) {
+	text := strings.TrimSpace(string(opened))
+	if !strings.HasPrefix(text, "{") {
+		return Credential{Type: Automatic, Value: Secret(text)}, nil
+	}
+	var s stored
+	if err := json.Unmarshal(opened, &s); err != nil {
+		return Credential{}, fmt.Errorf("the stored credential is not readable: %w", err)
+	}
+	switch {
+	case s.Type != "":
+		return Credential{Type: s.Type, Name: s.Name, Username: s.Username, Value: Secret(s.Value)}, nil
+	case s.Username != "" && s.Password != "":
+		return Credential{Type: Basic, Username: s.Username, Value: Secret(s.Password)}, nil
+	case s.AccessToken != "":
+		return Credential{Type: Bearer, Value: Secret(s.AccessToken)}, nil
+	case s.APIKey != "":
+		return Credential{Type: Automatic, Value: Secret(s.APIKey)}, nil
+	}
+	return Credential{}, nil
+}

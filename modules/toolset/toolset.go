@@ -1,0 +1,86 @@
+package toolset
+
+import (
+	"encoding/json"
+	"net/netip"
+	"time"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// Kind says what executes a toolset's methods.
+type Kind string
+
+// The kinds of the PTC reference.
+const (
+	Builtin        Kind = "builtin"
+	MCP            Kind = "mcp"
+	ComposioOAuth  Kind = "composio_oauth"
+	ComposioAPIKey Kind = "composio_apikey"
+	LegacySDK      Kind = "legacy_sdk"
+	ConfigBased    Kind = "config_based"
+)
+
+// Toolset is what a key means to one caller.
+type Toolset struct {
+	Key       string
+	Name      string
+	ToolsetID string // empty for builtin toolsets and MCP servers
+	Global    bool   // shared by all users; only these are billed
+	Kind      Kind
+	// Domain is the base of relative endpoints.
+	Domain string
+	// ConnectedAccountID is the caller's account at Composio.
+	ConnectedAccountID string
+	// Egress lists what the toolset may reach beyond the public internet.
+	Egress []netip.Prefix
+	Prices billing.PriceList
+
+	methods    []Method
+	credential string // sealed
+}
+
+// Method is one tool of a toolset: how to call it over HTTP.
+type Method struct {
+	Name        string
+	Version     int
+	Description string
+	// Endpoint is a URL, or a path below the toolset's domain. {name} in it
+	// stands for an argument.
+	Endpoint   string
+	HTTPMethod string
+	Request    json.RawMessage // JSON Schema of the arguments
+	Response   json.RawMessage // JSON Schema of the result
+	Adapter    Adapter
+}
+
+// Adapter is what a method needs besides its endpoint, under the names of the
+// wire contract.
+type Adapter struct {
+	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
+	// TimeoutMS bounds one call, in milliseconds; 0 for the default.
+	TimeoutMS int `json:"timeout,omitempty" yaml:"timeout"`
+	// MaxRetries is how often a call is repeated where that is safe; nil for
+	// the default.
+	MaxRetries *int `json:"maxRetries,omitempty" yaml:"maxRetries"`
+	// UseFormData sends arguments as multipart/form-data, not as JSON.
+	UseFormData bool `json:"useFormData,omitempty" yaml:"useFormData"`
+	// Idempotent says that repeating the call does no harm, whatever its HTTP
+	// method.
+	Idempotent bool `json:"idempotent,omitempty" yaml:"idempotent"`
+}
+
+// Timeout is TimeoutMS as a duration.
+func (a Adapter) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * time.Millisecond }
+
+// Errors of the service. Their sentences start as the wire contract's do.
+var (
+	ErrMissing = errs.New(errs.ToolsetMissing, "Toolset not found.").Do("GET /v1/tool/inventory/list lists the toolsets of this server.")
+	ErrGlobal  = errs.New(errs.Forbidden, "Toolsets shared by all users are changed by administrators only.").Do("Create a toolset of your own with the same key; it comes first in your calls.")
+)
+
+func missing(key string) error {
+	return errs.Newf(errs.ToolsetMissing, "Toolset not found: %s.", key).
+		Do("GET /v1/tool/inventory/list lists the toolsets of this server.")
+}
