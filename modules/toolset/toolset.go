@@ -74,13 +74,16 @@ type Adapter struct {
 // Timeout is TimeoutMS as a duration.
 func (a Adapter) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * time.Millisecond }
 
-// Errors of the service. Their sentences start as the wire contract's do.
-var (
-	ErrMissing = errs.New(errs.ToolsetMissing, "Toolset not found.").Do("GET /v1/tool/inventory/list lists the toolsets of this server.")
-	ErrGlobal  = errs.New(errs.Forbidden, "Toolsets shared by all users are changed by administrators only.").Do("Create a toolset of your own with the same key; it comes first in your calls.")
-)
-
+// missing starts as the wire contract's sentence does.
 func missing(key string) error {
 	return errs.Newf(errs.ToolsetMissing, "Toolset not found: %s.", key).
 		Do("GET /v1/tool/inventory/list lists the toolsets of this server.")
+}
+
+// Instance is a toolset as it is listed to a user. It never holds a
+// credential.
+type Instance struct {
+	ToolsetID, Name, Key, AuthType string
+	Global, Enabled                bool
+	CreatedAt, UpdatedAt           time.Time
 }

@@ -84,3 +84,12 @@ func CodeOf(err error) Code {
 	}
 	return Internal
 }
+
+// Message is the public sentence of the first *Error in err's chain, and a
+// general one for any other error.
+func Message(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Message
+	}
+	return "The server has a fault."
+}

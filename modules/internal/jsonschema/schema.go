@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	upstream "github.com/santhosh-tekuri/jsonschema/v6"
@@ -42,9 +43,26 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	}
 	compiled, err := c.Compile(location)
 	if err != nil {
-		return nil, err
+		return nil, explain(err)
 	}
 	return &Schema{compiled: compiled, root: root}, nil
+}
+
+// explain says what is wrong with a schema as it is said of any other value.
+func explain(err error) error {
+	wrong, ok := errors.AsType[*upstream.SchemaValidationError](err)
+	if !ok {
+		return err
+	}
+	invalid, ok := errors.AsType[*upstream.ValidationError](wrong.Err)
+	if !ok {
+		return err
+	}
+	var lines []string
+	for _, p := range problems(invalid, nil) {
+		lines = append(lines, p.String())
+	}
+	return errors.New(strings.Join(lines, "; "))
 }
 
 func decode(raw []byte) (any, error) {

@@ -64,8 +64,10 @@ func TestCheckSaysWhatIsWrongFieldByField(t *testing.T) {
 		{`{"city":"Rome","tags":["a",2]}`, "tags[1]: must be string"},
 		{`{"city":"Rome","either":true}`, "either: must be integer or string"},
 		{`{"city":"Rome","dais":2}`, "dais: is not a known parameter; did you mean days?"},
-		{`{"city":"Rome","stops":[{"name":"a"},{"nam":"b"}]}`,
-			"stops[1].nam: is not a known parameter; did you mean name?|stops[1].name: is required"},
+		{
+			`{"city":"Rome","stops":[{"name":"a"},{"nam":"b"}]}`,
+			"stops[1].nam: is not a known parameter; did you mean name?|stops[1].name: is required",
+		},
 	} {
 		var lines []string
 		for _, p := range s.Check(object(t, c.value)) {

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Sizes in bytes. A sealed secret is the hex form of nonce, tag and
@@ -40,12 +41,11 @@ func New(key string) (*Box, error) {
 
 // Seal encrypts a secret. Sealing the same secret twice gives two texts.
 func (b *Box) Seal(secret []byte) string {
-	nonce := make([]byte, nonceSize)
-	_, _ = rand.Read(nonce) // never fails: crypto/rand ends the program instead
-	sealed := b.aead.Seal(nil, nonce, secret, nil)
-	split := len(sealed) - tagSize
-	out := append(nonce, sealed[split:]...)
-	return hex.EncodeToString(append(out, sealed[:split]...))
+	var nonce [nonceSize]byte
+	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the program instead
+	sealed := b.aead.Seal(nil, nonce[:], secret, nil)
+	text, tag := sealed[:len(sealed)-tagSize], sealed[len(sealed)-tagSize:]
+	return hex.EncodeToString(slices.Concat(nonce[:], tag, text))
 }
 
 // Open decrypts what Seal made. A text that was changed, or sealed with
@@ -56,7 +56,7 @@ func (b *Box) Open(sealed string) ([]byte, error) {
 		return nil, errors.New("not a sealed secret")
 	}
 	nonce, tag, text := raw[:nonceSize], raw[nonceSize:nonceSize+tagSize], raw[nonceSize+tagSize:]
-	secret, err := b.aead.Open(nil, nonce, append(append([]byte{}, text...), tag...), nil)
+	secret, err := b.aead.Open(nil, nonce, slices.Concat(text, tag), nil)
 	if err != nil {
 		return nil, errors.New("the secret was sealed with another key or was changed; is the encryption key the one it was stored with?")
 	}

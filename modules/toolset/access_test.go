@@ -1,0 +1,68 @@
+package toolset_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Every exported method of the service is tried by a user on another user's
+// toolset, or is on the list of those that belong to no user.
+func TestNoMethodReachesAnotherUser(t *testing.T) {
+	t.Parallel()
+	system := map[string]string{
+		"Apply":     "loads what operators offer to all users",
+		"Inventory": "lists what operators offer to all users",
+	}
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := service(t, db)
+		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		require.NoError(t, err)
+		sealed := s.Box.Seal([]byte(`{"apiKey":"bens-own"}`))
+		for _, k := range []string{"private", "weather"} {
+			toolset.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, 'u-ben', 'his', ?, ?)`, "ts-"+k, k, sealed)
+		}
+		tries := map[string]func(t *testing.T){
+			"Identify": func(t *testing.T) {
+				_, foreign := s.Identify(t.Context(), anna, "private")
+				require.EqualError(t, foreign, "E1020: Toolset not found: private.")
+				got, err := s.Identify(t.Context(), anna, "weather")
+				require.NoError(t, err)
+				require.True(t, got.Global)
+			},
+			"Method": func(t *testing.T) {
+				got, err := s.Identify(t.Context(), anna, "weather")
+				require.NoError(t, err)
+				_, c, err := s.Method(t.Context(), anna, got, "forecast")
+				require.NoError(t, err)
+				require.Equal(t, key, c.Value.Reveal())
+			},
+			"Export": func(t *testing.T) {
+				got, failures, err := s.Export(t.Context(), anna, []string{"private"})
+				require.NoError(t, err)
+				require.Empty(t, got)
+				require.Len(t, failures, 1)
+			},
+			"Toolsets": func(t *testing.T) {
+				got, err := s.Toolsets(t.Context(), anna)
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+				require.True(t, got[0].Global)
+			},
+		}
+		for m := range reflect.TypeFor[*toolset.Service]().Methods() {
+			try, tried := tries[m.Name]
+			if _, excused := system[m.Name]; excused {
+				require.False(t, tried, m.Name)
+				continue
+			}
+			require.True(t, tried, "%s is not tried as another user", m.Name)
+			try(t)
+		}
+	})
+}

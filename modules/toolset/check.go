@@ -1,0 +1,314 @@
+package toolset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/ptc"
+)
+
+// item is a toolset of a file, checked and ready to be stored.
+type item struct {
+	key, name, domain, kind, authType string
+	labels, descriptions              string // JSON
+	enabled, global                   bool
+	credential                        []byte // JSON, not sealed; nil for none
+	egress                            string // JSON; empty for none
+	prices                            string // JSON; empty for none
+	methods                           []Method
+}
+
+// checker turns specs into items and collects what is wrong with them.
+type checker struct {
+	file      string
+	variables map[string]string
+	problems  []FileProblem
+}
+
+func (c *checker) problem(line int, format string, args ...any) {
+	c.problems = append(c.problems, FileProblem{File: c.file, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// shape reports what is wrong in the form of a mapping.
+func (c *checker) shape(f form) {
+	for _, p := range f.problems {
+		c.problems = append(c.problems, problemOf(c.file, p))
+	}
+}
+
+var (
+	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+	methodForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
+	variable   = regexp.MustCompile(`\$\{([A-Za-z0-9_]*)\}`)
+)
+
+// keyPlace stays in headers: the credential takes it when a call is made.
+const keyPlace = "apiKey"
+
+// expand replaces ${NAME} in a text.
+func (c *checker) expand(line int, text string) string {
+	return variable.ReplaceAllStringFunc(text, func(place string) string {
+		name := place[2 : len(place)-1]
+		value, ok := c.variables[name]
+		switch {
+		case name == keyPlace:
+			return place
+		case !ok:
+			c.problem(line, "the variable %s is not set", place)
+		}
+		return value
+	})
+}
+
+func (c *checker) check(s spec) item {
+	c.shape(s.form)
+	i := item{
+		key: s.Key.value, name: s.Name.value, domain: strings.TrimSuffix(c.expand(s.Domain.line, s.Domain.value), "/"),
+		kind: s.Type.value, authType: s.AuthType.value, enabled: s.Enabled == nil || *s.Enabled, global: s.Global == nil || *s.Global,
+		labels: dictionary(s.Labels), descriptions: dictionary(s.Descriptions),
+	}
+	switch {
+	case i.key == "":
+		c.problem(s.line, "key is missing")
+	case !keyForm.MatchString(i.key):
+		c.problem(s.Key.line, "key %q must be up to 64 letters, digits, and _ . -, and start with a letter or digit", i.key)
+	case ptc.IsBuiltin(i.key):
+		c.problem(s.Key.line, "key %q is the name of a builtin tool", i.key)
+	}
+	if i.name == "" {
+		c.problem(s.line, "name is missing")
+	}
+	i.kind = c.oneOf(s.Type, "type", "regular", "regular", "external_oauth", "external_apikey")
+	i.authType = c.oneOf(s.AuthType, "authType", authConfigBased, authConfigBased, authCredentials, authOAuth, authExternalKey)
+	if i.domain != "" && !isURL(i.domain) {
+		c.problem(s.Domain.line, "domain %q must be an http or https URL", i.domain)
+	}
+	i.credential = c.credential(s.Credential)
+	i.egress = c.egress(s.Egress)
+	names := map[string]bool{}
+	for _, m := range s.Methods {
+		if names[m.Name.value] {
+			c.problem(m.Name.line, "method %q is there twice", m.Name.value)
+		}
+		if m.Name.value != "" {
+			names[m.Name.value] = true
+		}
+		i.methods = append(i.methods, c.method(m, i.domain))
+	}
+	if i.kind == "regular" && len(i.methods) == 0 {
+		c.problem(s.line, "methods are missing")
+	}
+	i.prices = c.prices(s, slices.Sorted(maps.Keys(names)))
+	return i
+}
+
+func dictionary(d map[string]string) string {
+	if d == nil {
+		d = map[string]string{}
+	}
+	text, _ := json.Marshal(d) // strings always have a JSON form
+	return string(text)
+}
+
+func (c *checker) oneOf(t text, name, otherwise string, values ...string) string {
+	if t.value == "" {
+		return otherwise
+	}
+	if !slices.Contains(values, t.value) {
+		c.problem(t.line, "%s %q must be one of %s", name, t.value, strings.Join(values, ", "))
+	}
+	return t.value
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+}
+
+func (c *checker) credential(s *credentialSpec) []byte {
+	if s == nil {
+		return nil
+	}
+	c.shape(s.form)
+	t := CredentialType(c.oneOf(s.Type, "credential type", string(Automatic),
+		string(Automatic), string(Header), string(Bearer), string(Basic), string(Query)))
+	out := stored{
+		Type: t, Name: s.Name.value,
+		Username: c.expand(s.Username.line, s.Username.value), Value: c.expand(s.Value.line, s.Value.value),
+	}
+	switch {
+	case s.Value.value == "":
+		c.problem(s.line, "the credential has no value")
+	case (t == Header || t == Query) && out.Name == "":
+		c.problem(s.line, "a credential of type %s needs a name", t)
+	case t == Basic && s.Username.value == "":
+		c.problem(s.line, "a credential of type basic needs a username")
+	case strings.ContainsAny(out.Name+out.Username+out.Value, "\r\n"):
+		c.problem(s.line, "the credential holds a line break")
+	}
+	plain, _ := json.Marshal(out) //nolint:gosec // sealed before it is stored; strings always have a JSON form
+	return plain
+}
+
+func (c *checker) egress(s egressSpec) string {
+	var prefixes []netip.Prefix
+	for _, t := range s.Allow {
+		p, err := netip.ParsePrefix(t.value)
+		if err != nil {
+			c.problem(t.line, "egress %q must be a network such as 10.1.0.0/16", t.value)
+			continue
+		}
+		prefixes = append(prefixes, p.Masked())
+	}
+	if len(prefixes) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(prefixes) // networks always have a JSON form
+	return string(text)
+}
+
+func (c *checker) prices(s spec, methods []string) string {
+	if s.Billing.node == nil {
+		if len(s.Methods) > 0 {
+			c.problem(s.line, "billing is missing: give a number for all methods, or a price for each; 0 is free")
+		}
+		return ""
+	}
+	raw, err := toJSON(s.Billing.node)
+	if err == nil {
+		_, err = billing.ParsePrices(string(raw), methods)
+	}
+	if err != nil {
+		for message := range strings.SplitSeq(err.Error(), "\n") {
+			c.problem(s.Billing.node.Line, "billing: %s", message)
+		}
+	}
+	return string(raw)
+}
+
+func (c *checker) method(s methodSpec, domain string) Method {
+	c.shape(s.form)
+	m := Method{
+		Name: s.Name.value, Version: max(s.Version, 1), Description: s.Description.value,
+		Endpoint: c.expand(s.Endpoint.line, s.Endpoint.value), HTTPMethod: strings.ToUpper(s.Method.value), Adapter: s.Adapter,
+		Request: c.schema(s.Request, "request"), Response: c.schema(s.Response, "response"),
+	}
+	switch {
+	case m.Name == "":
+		c.problem(s.line, "a method has no name")
+	case !methodForm.MatchString(m.Name):
+		c.problem(s.Name.line, "method name %q must be up to 128 letters, digits, and _ . : -", m.Name)
+	}
+	if m.HTTPMethod == "" {
+		m.HTTPMethod = "POST"
+	}
+	if !slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}, m.HTTPMethod) {
+		c.problem(s.Method.line, "HTTP method %q must be GET, HEAD, POST, PUT, PATCH or DELETE", m.HTTPMethod)
+	}
+	c.endpoint(s, m, domain)
+	if m.Adapter.TimeoutMS < 0 {
+		c.problem(s.line, "the timeout of %q is negative", m.Name)
+	}
+	if r := m.Adapter.MaxRetries; r != nil && (*r < 0 || *r > 10) {
+		c.problem(s.line, "maxRetries of %q must be 0 to 10", m.Name)
+	}
+	for name, value := range m.Adapter.Headers {
+		if !headerName.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {
+			c.problem(s.line, "header %q of %q cannot be sent", name, m.Name)
+		}
+		m.Adapter.Headers[name] = c.expand(s.line, value)
+	}
+	return m
+}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// endpoint checks that a method's address is one, and that its placeholders
+// are parameters.
+func (c *checker) endpoint(s methodSpec, m Method, domain string) {
+	plain := placeholder.ReplaceAllString(m.Endpoint, "x")
+	switch {
+	case m.Endpoint == "":
+		c.problem(s.line, "method %q has no endpoint", m.Name)
+		return
+	case strings.HasPrefix(m.Endpoint, "/") && domain == "":
+		c.problem(s.Endpoint.line, "endpoint %q is a path, and the toolset has no domain", m.Endpoint)
+	case !strings.HasPrefix(m.Endpoint, "/") && !isURL(plain):
+		c.problem(s.Endpoint.line, "endpoint %q must be an http or https URL, or a path that begins with /", m.Endpoint)
+	}
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(m.Request, &schema) != nil {
+		return // reported with the schema
+	}
+	for _, match := range placeholder.FindAllStringSubmatch(m.Endpoint, -1) {
+		if _, ok := schema.Properties[match[1]]; !ok {
+			c.problem(s.Endpoint.line, "{%s} in the endpoint is no parameter of %q", match[1], m.Name)
+		}
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(m.Endpoint, "https://"), "http://"), "/")
+	if !strings.HasPrefix(m.Endpoint, "/") && strings.ContainsAny(host, "{}") {
+		c.problem(s.Endpoint.line, "a parameter must not choose the host: the credential would go there")
+	}
+}
+
+func (c *checker) schema(t tree, name string) json.RawMessage {
+	if t.node == nil {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	raw, err := toJSON(t.node)
+	if err == nil {
+		_, err = jsonschema.Compile(raw)
+	}
+	if err != nil {
+		c.problem(t.node.Line, "%s is not a valid JSON Schema: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))
+		return json.RawMessage(`{}`)
+	}
+	return raw
+}
+
+// checkFiles reads all files and reports everything that is wrong in them.
+func checkFiles(files []File, variables map[string]string) ([]item, error) {
+	var (
+		items    []item
+		problems []FileProblem
+		seen     = map[string]string{}
+	)
+	for _, f := range files {
+		specs, wrong := decodeFile(f)
+		problems = append(problems, wrong...)
+		c := &checker{file: f.Name, variables: variables}
+		for _, s := range specs {
+			i := c.check(s)
+			if before, twice := seen[i.key]; twice && i.key != "" {
+				c.problem(s.Key.line, "toolset %q is also in %s", i.key, before)
+			}
+			seen[i.key] = fmt.Sprintf("%s:%d", f.Name, s.Key.line)
+			items = append(items, i)
+		}
+		problems = append(problems, c.problems...)
+	}
+	slices.SortStableFunc(problems, func(a, b FileProblem) int {
+		if a.File != b.File {
+			return strings.Compare(a.File, b.File)
+		}
+		return a.Line - b.Line
+	})
+	joined := make([]error, len(problems))
+	for i, p := range problems {
+		joined[i] = p
+	}
+	return items, errors.Join(joined...)
+}

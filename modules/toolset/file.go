@@ -1,0 +1,238 @@
+package toolset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// File is a toolset file: one YAML document per toolset.
+type File struct {
+	Name    string // shown in messages
+	Content []byte
+}
+
+// ReadFiles reads one file, or the .yaml and .yml files of a folder in the
+// order of their names.
+func ReadFiles(path string) ([]File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("toolset files: %w", err)
+	}
+	names := []string{path}
+	if info.IsDir() {
+		names = nil
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("toolset files: %w", err)
+		}
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+				names = append(names, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	var files []File
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("toolset files: %w", err)
+		}
+		files = append(files, File{Name: name, Content: content})
+	}
+	return files, nil
+}
+
+// FileProblem is one thing that is wrong in a toolset file.
+type FileProblem struct {
+	File    string
+	Line    int
+	Message string
+}
+
+// Error implements error.
+func (p FileProblem) Error() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message) }
+
+// text is a string that knows its line.
+type text struct {
+	value string
+	line  int
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *text) UnmarshalYAML(n *yaml.Node) error {
+	t.line = n.Line
+	return n.Decode(&t.value)
+}
+
+// tree is a part of a file that is read later, such as a JSON Schema.
+type tree struct{ node *yaml.Node }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *tree) UnmarshalYAML(n *yaml.Node) error {
+	t.node = n
+	return nil
+}
+
+// spec is one toolset of a file.
+type spec struct {
+	Key          text              `yaml:"key"`
+	Name         text              `yaml:"name"`
+	Domain       text              `yaml:"domain"`
+	Labels       map[string]string `yaml:"labels"`
+	Descriptions map[string]string `yaml:"descriptions"`
+	Type         text              `yaml:"type"`
+	AuthType     text              `yaml:"authType"`
+	Enabled      *bool             `yaml:"enabled"`
+	Global       *bool             `yaml:"global"`
+	Credential   *credentialSpec   `yaml:"credential"`
+	Egress       egressSpec        `yaml:"egress"`
+	Billing      tree              `yaml:"billing"`
+	Methods      []methodSpec      `yaml:"methods"`
+
+	form
+}
+
+// form is where a mapping begins and what is wrong with its form. It is kept
+// beside the rest, so that the rest is checked too.
+type form struct {
+	line     int
+	problems []string
+}
+
+type credentialSpec struct {
+	Type     text `yaml:"type"`
+	Name     text `yaml:"name"`
+	Username text `yaml:"username"`
+	Value    text `yaml:"value"`
+
+	form
+}
+
+type egressSpec struct {
+	Allow []text `yaml:"allow"`
+}
+
+type methodSpec struct {
+	Name        text    `yaml:"name"`
+	Version     int     `yaml:"version"`
+	Description text    `yaml:"description"`
+	Endpoint    text    `yaml:"endpoint"`
+	Method      text    `yaml:"method"`
+	Request     tree    `yaml:"request"`
+	Response    tree    `yaml:"response"`
+	Adapter     Adapter `yaml:"adapter"`
+
+	form
+}
+
+// keep remembers the problems of a mapping's form and returns other errors.
+func (f *form) keep(n *yaml.Node, err error) error {
+	f.line = n.Line
+	wrong, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
+		return err
+	}
+	f.problems = wrong.Errors
+	return nil
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (s *spec) UnmarshalYAML(n *yaml.Node) error {
+	type plain spec
+	return s.keep(n, strict(n, (*plain)(s), "key", "name", "domain", "labels", "descriptions", "type", "authType", "enabled",
+		"global", "credential", "egress", "billing", "methods"))
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (s *credentialSpec) UnmarshalYAML(n *yaml.Node) error {
+	type plain credentialSpec
+	return s.keep(n, strict(n, (*plain)(s), "type", "name", "username", "value"))
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (s *egressSpec) UnmarshalYAML(n *yaml.Node) error {
+	type plain egressSpec
+	return strict(n, (*plain)(s), "allow")
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
+	type plain methodSpec
+	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "adapter"))
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (a *Adapter) UnmarshalYAML(n *yaml.Node) error {
+	type plain Adapter
+	return strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "idempotent")
+}
+
+// strict decodes a mapping and reports the keys that mean nothing in it.
+func strict(n *yaml.Node, into any, keys ...string) error {
+	if n.Kind != yaml.MappingNode {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: must be a mapping with the keys %s", n.Line, strings.Join(keys, ", "))}}
+	}
+	var problems []string
+	for i := 0; i < len(n.Content); i += 2 {
+		if key := n.Content[i]; !slices.Contains(keys, key.Value) {
+			problems = append(problems, fmt.Sprintf("line %d: unknown key %q; known are %s", key.Line, key.Value, strings.Join(keys, ", ")))
+		}
+	}
+	err := n.Decode(into)
+	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+		problems = append(problems, wrong.Errors...)
+	} else if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return &yaml.TypeError{Errors: problems}
+	}
+	return nil
+}
+
+// decodeFile reads the documents of a file, with everything that is wrong in
+// their form.
+func decodeFile(f File) ([]spec, []FileProblem) {
+	var (
+		specs    []spec
+		problems []FileProblem
+	)
+	d := yaml.NewDecoder(bytes.NewReader(f.Content))
+	for {
+		var s spec
+		err := d.Decode(&s)
+		switch wrong, ok := errors.AsType[*yaml.TypeError](err); {
+		case errors.Is(err, io.EOF):
+			return specs, problems
+		case ok:
+			for _, e := range wrong.Errors {
+				problems = append(problems, problemOf(f.Name, e))
+			}
+		case err != nil: // not YAML: what follows cannot be read
+			return specs, append(problems, problemOf(f.Name, strings.TrimPrefix(err.Error(), "yaml: ")))
+		case s.line > 0: // an empty document is none
+			specs = append(specs, s)
+		}
+	}
+}
+
+// problemOf splits the line off a message of the YAML decoder.
+func problemOf(file, message string) FileProblem {
+	p := FileProblem{File: file, Line: 1, Message: message}
+	var line int
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if n, err := fmt.Sscanf(rest, "%d:", &line); n == 1 && err == nil {
+			_, after, _ := strings.Cut(rest, ":")
+			p.Line, p.Message = line, strings.TrimSpace(after)
+		}
+	}
+	return p
+}

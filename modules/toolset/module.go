@@ -1,0 +1,50 @@
+package toolset
+
+import (
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/secretbox"
+)
+
+// Deps is what the module needs.
+type Deps struct {
+	DB  *database.DB
+	Box *secretbox.Box
+	// Variables are what ${NAME} in a toolset file stands for.
+	Variables map[string]string
+	// Composio says whether this server is connected to Composio; without it
+	// its toolsets are not listed.
+	Composio bool
+	Now      func() time.Time
+}
+
+// Module is the wired package.
+type Module struct{ Service *Service }
+
+// New wires the module and starts nothing.
+func New(d Deps) *Module {
+	if d.Now == nil {
+		d.Now = database.Now
+	}
+	return &Module{Service: &Service{Deps: d, parsed: &parsedCache{entries: map[string]parsed{}}}}
+}
+
+// Register adds the module's operations to the API.
+func (m *Module) Register(api *httpapi.API) { controller{m.Service}.register(api) }
+
+// Service identifies, lists and exports toolsets.
+type Service struct {
+	Deps
+	rows   repository
+	parsed *parsedCache
+}
+
+// parsedCache keeps what was read out of inventory rows. An entry is used as
+// long as the row has not changed.
+type parsedCache struct {
+	mu      sync.Mutex
+	entries map[string]parsed
+}

@@ -1,0 +1,158 @@
+package toolset
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/ptc"
+)
+
+// Values of toolsets.auth_type.
+const (
+	authOAuth       = "oauth"
+	authExternalKey = "external_apikey"
+	authConfigBased = "config_based"
+	authCredentials = "credentials"
+)
+
+// Identify says what a key means to the caller, in the order of the PTC
+// reference: builtin, then the caller's own MCP server of that name, then the
+// caller's own toolset, then the one of everybody.
+func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Toolset, error) {
+	if ptc.IsBuiltin(key) {
+		return Toolset{Key: key, Name: key, Kind: Builtin}, nil
+	}
+	h := s.DB.Read(ctx)
+	own, err := s.rows.ownMCP(h, a.UID, key)
+	if err != nil {
+		return Toolset{}, err
+	}
+	if own {
+		return Toolset{Key: key, Name: key, Kind: MCP}, nil
+	}
+	row, err := s.rows.usable(h, a.UID, key)
+	if err != nil {
+		return Toolset{}, err
+	}
+	t := Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal, Kind: kindOf(deref(row.AuthType), key)}
+	switch t.Kind {
+	case ComposioOAuth:
+		t.ConnectedAccountID, err = s.rows.connection(h, a.UID, key)
+		if err == nil && t.ConnectedAccountID == "" {
+			err = errs.Newf(errs.Forbidden, "OAuth connection not authorized for toolset: %s.", key).
+				Do("The user connects the account first, on the toolset's page.")
+		}
+		return t, err
+	case ConfigBased:
+		return s.configured(h, t, row)
+	}
+	return t, nil
+}
+
+// kindOf follows the PTC reference: two kinds by the row, and of the rest
+// those that exist as a client in code.
+func kindOf(authType, key string) Kind {
+	switch {
+	case authType == authOAuth:
+		return ComposioOAuth
+	case authType == authExternalKey:
+		return ComposioAPIKey
+	case slices.Contains(legacyKeys(), key):
+		return LegacySDK
+	}
+	return ConfigBased
+}
+
+// legacyKeys lists the toolsets whose client is code (wire contract).
+func legacyKeys() []string { return []string{"apify-13f", "jina", "notion", "perplexity"} }
+
+// configured adds what the inventory says about a toolset.
+func (s *Service) configured(h database.Handle, t Toolset, row toolsetRow) (Toolset, error) {
+	item, err := s.rows.inventory(h, t.Key)
+	if err != nil {
+		return t, err
+	}
+	p, err := s.parse(h, item)
+	if err != nil {
+		return t, err
+	}
+	t.Domain, t.Egress, t.Prices, t.methods = deref(item.Domain), p.egress, p.prices, p.methods
+	t.credential = deref(item.APIKey)
+	if !row.IsGlobal && row.AuthData != nil {
+		t.credential = *row.AuthData
+	}
+	return t, nil
+}
+
+// parsed is what the text columns of an inventory row and its methods mean.
+type parsed struct {
+	updated time.Time
+	methods []Method
+	prices  billing.PriceList
+	egress  []netip.Prefix
+}
+
+// parse reads an inventory row, once for each of its states: whoever changes
+// a method changes updated_at of its inventory row in the same transaction.
+func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
+	s.parsed.mu.Lock()
+	p, ok := s.parsed.entries[item.Key]
+	s.parsed.mu.Unlock()
+	if ok && p.updated.Equal(item.UpdatedAt) {
+		return p, nil
+	}
+	p = parsed{updated: item.UpdatedAt}
+	var err error
+	if p.methods, err = s.rows.methods(h, item.Key); err != nil {
+		return p, err
+	}
+	if p.egress, err = item.egress(); err != nil {
+		return p, err
+	}
+	names := make([]string, len(p.methods))
+	for i, m := range p.methods {
+		names[i] = m.Name
+	}
+	if p.prices, err = billing.ParsePrices(deref(item.CreditBilling), names); err != nil {
+		return p, fmt.Errorf("prices of %s: %w", item.Key, err)
+	}
+	s.parsed.mu.Lock()
+	defer s.parsed.mu.Unlock()
+	s.parsed.entries[item.Key] = p
+	return p, nil
+}
+
+// Method finds a method of an identified toolset, and what its upstream wants
+// to see: the user's own credential if the toolset is the user's, the
+// operator's otherwise.
+func (s *Service) Method(_ context.Context, _ actor.Actor, t Toolset, name string) (Method, Credential, error) {
+	i := slices.IndexFunc(t.methods, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		names := make([]string, len(t.methods))
+		for i, m := range t.methods {
+			names[i] = m.Name
+		}
+		return Method{}, Credential{}, errs.Newf(errs.NotFound, "Method '%s' not found in toolset '%s'. Available methods: %s",
+			name, t.Key, strings.Join(names, ", "))
+	}
+	if t.credential == "" {
+		return t.methods[i], Credential{}, nil
+	}
+	opened, err := s.Box.Open(t.credential)
+	if err != nil {
+		return Method{}, Credential{}, fmt.Errorf("credential of %s: %w", t.Key, err)
+	}
+	c, err := parseCredential(opened)
+	if err != nil {
+		return Method{}, Credential{}, fmt.Errorf("credential of %s: %w", t.Key, err)
+	}
+	return t.methods[i], c, nil
+}

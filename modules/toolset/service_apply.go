@@ -1,0 +1,246 @@
+package toolset
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+// Report says what Apply did, by toolset key in the order of the files.
+type Report struct{ Created, Updated, Unchanged []string }
+
+// Apply loads toolset files into the inventory, all or nothing. Applying the
+// same files again changes nothing. Methods that are no longer in a
+// toolset's file are switched off; toolsets without a file stay as they are.
+// The error lists everything that is wrong, as file:line: message.
+func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
+	items, err := checkFiles(files, s.Variables)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := s.store(ctx, items)
+	if database.IsDuplicate(err) { // another process applied the same files
+		report, err = s.store(ctx, items)
+	}
+	return report, err
+}
+
+func (s *Service) store(ctx context.Context, items []item) (Report, error) {
+	var r Report
+	err := s.DB.InTx(ctx, func(tx database.Tx) error {
+		r = Report{}
+		for _, i := range items {
+			created, changed, err := s.applyItem(tx, i)
+			switch {
+			case err != nil:
+				return fmt.Errorf("toolset %s: %w", i.key, err)
+			case created:
+				r.Created = append(r.Created, i.key)
+			case changed:
+				r.Updated = append(r.Updated, i.key)
+			default:
+				r.Unchanged = append(r.Unchanged, i.key)
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err error) {
+	now := s.Now()
+	before, err := s.rows.anyInventory(tx.Handle, i.key)
+	created = errors.Is(err, database.ErrNotFound)
+	if err != nil && !created {
+		return false, false, err
+	}
+	if created {
+		if err := s.rows.insertInventory(tx, s.inventoryOf(i, now)); err != nil {
+			return false, false, err
+		}
+	}
+	steps := []func() (bool, error){
+		func() (bool, error) { return s.applyMethods(tx, i, now) },
+		func() (bool, error) { return s.applyGlobal(tx, i, now) },
+	}
+	for _, step := range steps {
+		did, err := step()
+		if err != nil {
+			return false, false, err
+		}
+		changed = changed || did
+	}
+	if created {
+		return true, true, nil
+	}
+	columns := s.differences(before, i)
+	if changed = changed || len(columns) > 0; changed {
+		// Also where only a method changed: readers keep what they parsed
+		// until this moment moves.
+		columns["updated_at"] = now
+		err = s.rows.updateInventory(tx, i.key, columns)
+	}
+	return false, changed, err
+}
+
+func (s *Service) inventoryOf(i item, now time.Time) inventoryRow {
+	return inventoryRow{
+		Key: i.key, Name: i.name, Domain: optional(i.domain), LabelDict: i.labels, DescriptionDict: i.descriptions,
+		APIKey: s.seal(i.credential), Type: i.kind, Enabled: i.enabled, CreditBilling: optional(i.prices), Egress: optional(i.egress),
+		CreatedAt: now, UpdatedAt: now,
+	}
+}
+
+func (s *Service) seal(credential []byte) *string {
+	if credential == nil {
+		return nil
+	}
+	sealed := s.Box.Seal(credential)
+	return &sealed
+}
+
+// differences are the columns in which a stored toolset is not what its file
+// says.
+func (s *Service) differences(before inventoryRow, i item) map[string]any {
+	want := s.inventoryOf(i, before.CreatedAt)
+	columns := map[string]any{}
+	compare(columns, "name", before.Name, want.Name)
+	compare(columns, "domain", deref(before.Domain), deref(want.Domain))
+	compare(columns, "label_dict", before.LabelDict, want.LabelDict)
+	compare(columns, "description_dict", before.DescriptionDict, want.DescriptionDict)
+	compare(columns, "type", before.Type, want.Type)
+	compare(columns, "enabled", before.Enabled, want.Enabled)
+	compare(columns, "credit_billing", deref(before.CreditBilling), deref(want.CreditBilling))
+	compare(columns, "egress", deref(before.Egress), deref(want.Egress))
+	if !s.sameCredential(before.APIKey, i.credential) {
+		columns["api_key"] = want.APIKey
+	}
+	if before.DeletedAt != nil {
+		columns["deleted_at"] = nil
+	}
+	return columns
+}
+
+func compare[T comparable](columns map[string]any, name string, before, want T) {
+	if before != want {
+		columns[name] = want
+	}
+}
+
+// sameCredential reports whether a sealed credential is the given one. One
+// that cannot be opened, after a change of the key, is replaced.
+func (s *Service) sameCredential(sealed *string, want []byte) bool {
+	if sealed == nil || want == nil {
+		return sealed == nil && want == nil
+	}
+	opened, err := s.Box.Open(*sealed)
+	return err == nil && bytes.Equal(opened, want)
+}
+
+type methodKey struct {
+	name    string
+	version int
+}
+
+func (s *Service) applyMethods(tx database.Tx, i item, now time.Time) (changed bool, err error) {
+	rows, err := s.rows.allMethods(tx.Handle, i.key)
+	if err != nil {
+		return false, err
+	}
+	left := map[methodKey]methodRow{}
+	for _, r := range rows {
+		left[methodKey{r.Name, r.VersionID}] = r
+	}
+	for _, m := range i.methods {
+		want, err := rowOf(i.key, m, now)
+		if err != nil {
+			return false, err
+		}
+		before, ok := left[methodKey{m.Name, m.Version}]
+		delete(left, methodKey{m.Name, m.Version})
+		if !ok {
+			changed = true
+			if err := s.rows.insertMethod(tx, want); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if columns := methodDifferences(before, want); len(columns) > 0 {
+			changed = true
+			columns["updated_at"] = now
+			if err := s.rows.updateMethod(tx, before.PK, columns); err != nil {
+				return false, err
+			}
+		}
+	}
+	for r := range maps.Values(left) {
+		if !r.Enabled {
+			continue
+		}
+		changed = true
+		if err := s.rows.updateMethod(tx, r.PK, map[string]any{"enabled": false, "updated_at": now}); err != nil {
+			return false, err
+		}
+	}
+	return changed, nil
+}
+
+func rowOf(key string, m Method, now time.Time) (methodRow, error) {
+	adapter, err := json.Marshal(m.Adapter)
+	if err != nil {
+		return methodRow{}, fmt.Errorf("adapter of %s: %w", m.Name, err)
+	}
+	return methodRow{
+		InventoryKey: key, VersionID: m.Version, Name: m.Name, Description: m.Description, Endpoint: m.Endpoint, HTTPMethod: m.HTTPMethod,
+		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: optional(string(adapter)),
+		Enabled: true, CreatedAt: now, UpdatedAt: now,
+	}, nil
+}
+
+func methodDifferences(before, want methodRow) map[string]any {
+	columns := map[string]any{}
+	compare(columns, "description", before.Description, want.Description)
+	compare(columns, "endpoint", before.Endpoint, want.Endpoint)
+	compare(columns, "http_method", before.HTTPMethod, want.HTTPMethod)
+	compare(columns, "request_schema", before.RequestSchema, want.RequestSchema)
+	compare(columns, "response_schema", before.ResponseSchema, want.ResponseSchema)
+	compare(columns, "adapter_config", deref(before.AdapterConfig), deref(want.AdapterConfig))
+	compare(columns, "enabled", before.Enabled, true)
+	if before.DeletedAt != nil {
+		columns["deleted_at"] = nil
+	}
+	return columns
+}
+
+// applyGlobal keeps the row that makes a toolset everybody's.
+func (s *Service) applyGlobal(tx database.Tx, i item, now time.Time) (changed bool, err error) {
+	before, err := s.rows.global(tx.Handle, i.key)
+	switch {
+	case errors.Is(err, database.ErrNotFound) && !i.global:
+		return false, nil
+	case errors.Is(err, database.ErrNotFound):
+		return true, s.rows.insertToolset(tx, toolsetRow{
+			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.name, Key: i.key, AuthType: &i.authType, Enabled: i.enabled,
+			CreatedAt: now, UpdatedAt: now,
+		})
+	case err != nil:
+		return false, err
+	}
+	columns := map[string]any{}
+	compare(columns, "name", before.Name, i.name)
+	compare(columns, "auth_type", deref(before.AuthType), i.authType)
+	compare(columns, "enabled", before.Enabled, i.enabled && i.global)
+	compare(columns, "uninstalled", before.Uninstalled, false)
+	if len(columns) == 0 {
+		return false, nil
+	}
+	columns["updated_at"] = now
+	return true, s.rows.updateGlobal(tx, i.key, columns)
+}

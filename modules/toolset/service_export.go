@@ -1,0 +1,150 @@
+package toolset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/ptc"
+)
+
+// Failure is one toolset that could not be exported.
+type Failure struct {
+	Key     string
+	Problem error
+}
+
+// Export describes toolsets for the generation of code, in the order of the
+// keys; without keys, all that the caller may use and code can be generated
+// for, sorted by key. What cannot be exported is a Failure beside the others.
+func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]Definition, []Failure, error) {
+	h := s.DB.Read(ctx)
+	rows, err := s.rows.installed(h, a.UID)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds := map[string]Kind{}
+	for _, r := range rows {
+		if _, own := kinds[r.Key]; r.Enabled && !own { // the user's row comes first
+			kinds[r.Key] = kindOf(deref(r.AuthType), r.Key)
+		}
+	}
+	if len(keys) == 0 {
+		for key, kind := range kinds {
+			if kind == ConfigBased {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+	}
+	definitions := []Definition{}
+	var failures []Failure
+	for _, key := range keys {
+		d, err := s.define(h, key, kinds)
+		switch {
+		case err == nil:
+			definitions = append(definitions, d)
+		case errs.CodeOf(err) == errs.Internal || ctx.Err() != nil:
+			return nil, nil, err
+		default:
+			failures = append(failures, Failure{Key: key, Problem: err})
+		}
+	}
+	return definitions, failures, nil
+}
+
+func (s *Service) define(h database.Handle, key string, kinds map[string]Kind) (Definition, error) {
+	kind, ok := kinds[key]
+	switch {
+	case ptc.IsBuiltin(key):
+		return Definition{}, errs.Newf(errs.Invalid, "Toolset %s is builtin and is not exported.", key).Do("Name toolsets of the inventory.")
+	case !ok:
+		return Definition{}, missing(key)
+	case kind != ConfigBased:
+		return Definition{}, errs.Newf(errs.Invalid, "Toolset %s is of type %s, whose definitions this server cannot export.", key, kind)
+	}
+	item, err := s.rows.inventory(h, key)
+	if err != nil {
+		return Definition{}, err
+	}
+	p, err := s.parse(h, item)
+	if err != nil {
+		return Definition{}, err
+	}
+	d := Definition{Key: key, Name: item.Name, Description: english(item.DescriptionDict), Tools: []ToolDefinition{}}
+	for _, m := range p.methods {
+		schema, err := withFileTitle(m.Request)
+		if err != nil {
+			return Definition{}, fmt.Errorf("schema of %s.%s: %w", key, m.Name, err)
+		}
+		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema})
+	}
+	return d, nil
+}
+
+// english picks the text of a dictionary that the wire contract exports.
+func english(dict string) string {
+	texts := texts(dict)
+	if t, ok := texts["en"]; ok {
+		return t
+	}
+	return texts["zh-CN"]
+}
+
+func texts(dict string) map[string]string {
+	out := map[string]string{}
+	if json.Unmarshal([]byte(dict), &out) != nil {
+		return map[string]string{} // a dictionary nobody can read says nothing
+	}
+	return out
+}
+
+// Inventory describes every toolset that this server offers, by key.
+func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
+	h := s.DB.Read(ctx)
+	rows, err := s.rows.inventories(h)
+	if err != nil {
+		return nil, err
+	}
+	items := []InventoryItem{}
+	for _, r := range rows {
+		if r.Type != "regular" && !s.Composio {
+			continue
+		}
+		p, err := s.parse(h, r)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, InventoryItem{
+			Key: r.Key, Type: r.Type, Domain: deref(r.Domain), Labels: texts(r.LabelDict), Descriptions: texts(r.DescriptionDict), methods: p.methods,
+		})
+	}
+	return items, nil
+}
+
+// InventoryItem is a toolset as it is offered to everybody.
+type InventoryItem struct {
+	Key, Type, Domain    string
+	Labels, Descriptions map[string]string
+	methods              []Method
+}
+
+// Methods are the tools of the toolset, by name.
+func (i InventoryItem) Methods() []Method { return i.methods }
+
+// Toolsets lists what the caller may use: the caller's own and everybody's.
+func (s *Service) Toolsets(ctx context.Context, a actor.Actor) ([]Instance, error) {
+	rows, err := s.rows.installed(s.DB.Read(ctx), a.UID)
+	instances := make([]Instance, len(rows))
+	for i, r := range rows {
+		instances[i] = Instance{
+			ToolsetID: r.ToolsetID, Name: r.Name, Key: r.Key, Global: r.IsGlobal, Enabled: r.Enabled, AuthType: deref(r.AuthType),
+			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		}
+	}
+	return instances, err
+}
