@@ -1,0 +1,77 @@
+package tool_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// Every exported method of the service is tried by a user on another user's
+// calls.
+func TestNoMethodReachesAnotherUser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		r := f.startRun(anna)
+		p := f.open(anna, r)
+		req := request(`{"city":"Rome"}`)
+		req.Context.ParentID = p.CallID
+		_, err := f.Service.Execute(t.Context(), anna, req)
+		require.NoError(t, err)
+		hers := f.calls(anna)[1]
+		before := len(f.events(anna, r))
+		ctx := t.Context()
+
+		tries := map[string]func(t *testing.T){
+			"Execute": func(t *testing.T) {
+				_, err := f.Service.Execute(ctx, ben, req)
+				require.ErrorIs(t, err, tool.ErrParentForeign)
+			},
+			"Call": func(t *testing.T) {
+				_, foreign := f.Service.Call(ctx, ben, hers.CallID)
+				_, absent := f.Service.Call(ctx, ben, "ptc:none")
+				require.ErrorIs(t, foreign, tool.ErrMissing)
+				require.Equal(t, absent.Error(), foreign.Error())
+			},
+			"Calls": func(t *testing.T) {
+				got, err := f.Service.Calls(ctx, ben, []string{hers.CallID, p.CallID})
+				require.NoError(t, err)
+				require.Empty(t, got)
+			},
+			"List": func(t *testing.T) {
+				_, err := f.Service.List(ctx, ben, tool.Filter{ResultID: r.ResultID}, httpapi.PageQuery{Limit: 10})
+				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
+				page, err := f.Service.List(ctx, ben, tool.Filter{}, httpapi.PageQuery{Limit: 10})
+				require.NoError(t, err)
+				require.Empty(t, page.Items)
+			},
+			"Output": func(t *testing.T) {
+				_, err := f.Service.Output(ctx, ben, hers.CallID)
+				require.ErrorIs(t, err, tool.ErrMissing)
+			},
+			"OpenProgram": func(t *testing.T) {
+				_, err := f.Service.OpenProgram(ctx, ben, r, tool.ProgramInput{Code: "pass"})
+				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
+			},
+			"CloseProgram": func(t *testing.T) {
+				stolen := p
+				stolen.UID = ben.UID
+				err := f.Service.CloseProgram(ctx, stolen, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
+				require.ErrorIs(t, err, tool.ErrMissing)
+			},
+		}
+		for m := range reflect.TypeFor[*tool.Service]().Methods() {
+			try, tried := tries[m.Name]
+			require.True(t, tried, "%s is not tried as another user", m.Name)
+			try(t)
+		}
+		require.Len(t, f.events(anna, r), before)
+		require.Empty(t, f.calls(ben))
+		f.close(p)
+	})
+}

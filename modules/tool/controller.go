@@ -1,0 +1,137 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+)
+
+type controller struct{ service *Service }
+
+// ExecutePath is the route of the main job; a sandbox reaches nothing else.
+const ExecutePath = "/v1/tool/execute"
+
+func (c controller) register(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "execute-tool", Method: http.MethodPost, Path: ExecutePath, Tag: "tools", Access: httpapi.Tools,
+		Summary: "Execute one tool",
+		Description: "Identifies the tool, checks the arguments, executes it, records it and bills it once. A tool that fails is an " +
+			"answer with status \"error\"; other problems have their HTTP status. A request repeated with the same Idempotency-Key is " +
+			"answered from the record of the first; while that one still executes, the answer is 409 with Retry-After.",
+		Errors: []errs.Code{errs.Forbidden, errs.Conflict, errs.Unavailable},
+	}, c.execute)
+	get := func(id, path, summary string, codes ...errs.Code) httpapi.Operation {
+		return httpapi.Operation{ID: id, Method: http.MethodGet, Path: path, Tag: "tools", Summary: summary, Errors: codes}
+	}
+	httpapi.Register(api, get("get-tool-call", "/v1/tool/call/result", "The record of one call", errs.NotFound), c.call)
+	httpapi.Register(api, get("get-tool-call-output", "/v1/tool/call/output",
+		"The whole output of a call, also of one whose answer was shortened", errs.NotFound, errs.Conflict), c.output)
+	httpapi.Register(api, get("list-tool-calls", "/v1/tool/calls", "The caller's calls, in the order they were made", errs.ResultMissing), c.list)
+}
+
+type executeInput struct {
+	ParentID       string `header:"x-ptc-call-id" doc:"The program that makes the call; sandboxes find it in REFLY_PTC_CALL_ID"`
+	ResultID       string `header:"x-refly-result-id" doc:"The run the call belongs to"`
+	Version        string `header:"x-refly-result-version" doc:"Version of the run; 0 if left out"`
+	CanvasID       string `header:"x-refly-canvas-id" doc:"The canvas that files are stored in"`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"Unique for one intended call"`
+	Body           executeBody
+}
+
+// executeBody ignores what it does not know, as the wire contract says.
+type executeBody struct {
+	_          struct{}        `additionalProperties:"true"`
+	ToolsetKey string          `json:"toolsetKey" minLength:"1" maxLength:"128" example:"demo"`
+	ToolName   string          `json:"toolName" minLength:"1" maxLength:"128" example:"get_weather"`
+	Arguments  json.RawMessage `json:"arguments,omitempty" doc:"The tool's parameters, an object"`
+}
+
+func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInput) (Answer, error) {
+	version, err := parseVersion("x-refly-result-version", in.Version)
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.service.Execute(ctx, who, Request{
+		Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
+		Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, Version: version, CanvasID: in.CanvasID},
+	})
+}
+
+func parseVersion(name, text string) (*int, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no version is a value
+	}
+	v, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || v < 0 {
+		return nil, errs.Newf(errs.Invalid, "%s is not a version number.", name).Do("Send a whole number from 0, or leave it out.")
+	}
+	return new(int(v)), nil
+}
+
+type callInput struct {
+	CallID string `query:"toolCallId" required:"true" minLength:"1" maxLength:"128"`
+}
+
+type callAnswer struct {
+	Result callBody `json:"result"`
+}
+
+func (c controller) call(ctx context.Context, who actor.Actor, in *callInput) (callAnswer, error) {
+	call, err := c.service.Call(ctx, who, in.CallID)
+	if err != nil {
+		return callAnswer{}, err
+	}
+	return callAnswer{Result: toBody(call)}, nil
+}
+
+func (c controller) output(ctx context.Context, who actor.Actor, in *callInput) (json.RawMessage, error) {
+	return c.service.Output(ctx, who, in.CallID)
+}
+
+type listInput struct {
+	httpapi.PageQuery
+	ResultID string `query:"resultId" maxLength:"64" doc:"Only calls of this run"`
+	Version  string `query:"version" doc:"Only calls of this version of the run"`
+}
+
+func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (httpapi.Page[callBody], error) {
+	version, err := parseVersion("version", in.Version)
+	if err != nil {
+		return httpapi.Page[callBody]{}, err
+	}
+	page, err := c.service.List(ctx, who, Filter{ResultID: in.ResultID, Version: version}, in.PageQuery)
+	return httpapi.MapPage(page, toBody), err
+}
+
+// callBody is a record as the wire contract shows it; times are milliseconds
+// since 1970.
+type callBody struct {
+	CallID    string          `json:"callId"`
+	ParentID  string          `json:"ptcCallId,omitempty"`
+	Type      string          `json:"type" enum:"agent,ptc,standalone"`
+	UID       string          `json:"uid"`
+	ResultID  string          `json:"resultId"`
+	Version   int             `json:"version"`
+	ToolsetID string          `json:"toolsetId"`
+	ToolName  string          `json:"toolName"`
+	StepName  string          `json:"stepName"`
+	Input     json.RawMessage `json:"input"`
+	Output    json.RawMessage `json:"output,omitempty"`
+	Error     string          `json:"error"`
+	Status    string          `json:"status" enum:"executing,completed,failed"`
+	CreatedAt int64           `json:"createdAt"`
+	UpdatedAt int64           `json:"updatedAt"`
+}
+
+func toBody(c Call) callBody {
+	return callBody{
+		CallID: c.CallID, ParentID: c.ParentID, Type: string(c.Origin), UID: c.UID, ResultID: c.ResultID, Version: c.Version,
+		ToolsetID: c.Toolset, ToolName: c.Tool, StepName: c.StepName, Input: c.Input, Output: c.Output, Error: c.Error,
+		Status: string(c.Status), CreatedAt: c.CreatedAt.UnixMilli(), UpdatedAt: c.UpdatedAt.UnixMilli(),
+	}
+}

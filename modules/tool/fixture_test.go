@@ -1,0 +1,218 @@
+package tool_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/internal/secretbox"
+	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
+
+const catalogue = `
+key: weather
+name: Weather
+domain: https://weather.example.com
+credential: {type: bearer, value: sk-upstream}
+billing: {forecast: 2, free: 0}
+methods:
+  - name: forecast
+    endpoint: /forecast
+    request: {type: object, required: [city], additionalProperties: false,
+      properties: {city: {type: string}, days: {type: integer, default: 3, maximum: 14}}}
+  - {name: free, endpoint: /free, request: {type: object}}
+---
+{key: other, name: Other, billing: 1, methods: [{name: go, endpoint: "https://other.example.com/"}]}
+---
+{key: blocked, name: Blocked, billing: 1, methods: [{name: go, endpoint: "https://blocked.example.com/"}]}
+`
+
+// upstream is an executor whose behaviour a test sets.
+type upstream struct {
+	mu    sync.Mutex
+	calls []tool.Invocation
+	do    func(ctx context.Context, in tool.Invocation) (tool.Outcome, error)
+}
+
+func (u *upstream) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+	u.mu.Lock()
+	u.calls = append(u.calls, in)
+	do := u.do
+	u.mu.Unlock()
+	if do != nil {
+		return do(ctx, in)
+	}
+	return tool.Outcome{Data: json.RawMessage(`{"sky":"clear"}`)}, nil
+}
+
+func (u *upstream) will(do func(ctx context.Context, in tool.Invocation) (tool.Outcome, error)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.do = do
+}
+
+func (u *upstream) seen() []tool.Invocation {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]tool.Invocation(nil), u.calls...)
+}
+
+// fixture is a wired module with one upstream and a clock.
+type fixture struct {
+	*tool.Module
+	t        testing.TB
+	db       *database.DB
+	runs     *run.Service
+	credits  *billing.Service
+	upstream *upstream
+	log      *bytes.Buffer
+	owner    string
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fixture) pass(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+}
+
+const (
+	lease     = 30 * time.Second
+	outputCap = 1000
+)
+
+func each(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) { test(t, newFixture(t, db)) })
+}
+
+func newFixture(t testing.TB, db *database.DB) *fixture {
+	t.Helper()
+	for _, a := range []actor.Actor{anna, ben} {
+		tool.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
+	}
+	box, err := secretbox.New(strings.Repeat("0a", 32))
+	require.NoError(t, err)
+	toolsets := toolset.New(toolset.Deps{DB: db, Box: box}).Service
+	_, err = toolsets.Apply(t.Context(), []toolset.File{{Name: "test.yaml", Content: []byte(catalogue)}})
+	require.NoError(t, err)
+	return wire(t, db, toolsets, "process-1", &upstream{})
+}
+
+// wire makes one process over a database.
+func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, u *upstream) *fixture {
+	t.Helper()
+	objects, err := objectstore.NewFolder(t.TempDir())
+	require.NoError(t, err)
+	policy, _, err := ptc.Parse(ptc.Raw{Mode: "on", ToolsetBlocklist: "blocked"})
+	require.NoError(t, err)
+	f := &fixture{t: t, db: db, upstream: u, log: &bytes.Buffer{}, owner: owner, now: database.Now()}
+	f.runs = run.New(run.Deps{DB: db, Owner: owner, Lease: lease, Now: f.clock}).Service
+	f.credits = billing.New(billing.Deps{DB: db, Now: f.clock}).Service
+	f.Module = tool.New(tool.Deps{
+		Stores:    tool.Stores{DB: db, Objects: objects, Runs: f.runs, Wake: &wake.Hub{}},
+		Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
+		Executors: tool.Executors{toolset.ConfigBased: u},
+		Settings: tool.Settings{
+			Owner: owner, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, Timeout: 10 * time.Second, Lease: lease,
+		},
+		Logger: slog.New(slog.NewTextHandler(f.log, nil)), Now: f.clock,
+	})
+	return f
+}
+
+// again is another process on the same database and upstream.
+func (f *fixture) again(owner string) *fixture {
+	g := wire(f.t, f.db, f.Service.Catalogue, owner, f.upstream)
+	g.now = f.clock()
+	return g
+}
+
+func (f *fixture) startRun(a actor.Actor) run.Run {
+	f.t.Helper()
+	r, err := f.runs.Create(f.t.Context(), a, run.CreateParams{Title: "test"})
+	require.NoError(f.t, err)
+	return r
+}
+
+func (f *fixture) open(a actor.Actor, r run.Run, toolsets ...string) tool.Call {
+	f.t.Helper()
+	c, err := f.Service.OpenProgram(f.t.Context(), a, r, tool.ProgramInput{Code: "pass", Language: "python", Toolsets: toolsets})
+	require.NoError(f.t, err)
+	return c
+}
+
+func (f *fixture) close(c tool.Call) {
+	f.t.Helper()
+	require.NoError(f.t, f.Service.CloseProgram(f.t.Context(), c, tool.Answer{Status: tool.Success, Data: json.RawMessage("{}")},
+		func(database.Tx) error { return nil }))
+}
+
+func (f *fixture) grant(a actor.Actor, credits int64) {
+	f.t.Helper()
+	err := f.credits.Grant(f.t.Context(), a.UID, billing.Recharge{
+		ID: ids.New(ids.Recharge), Amount: money.Amount(credits) * money.Credit, Source: "test", ExpiresAt: f.clock().Add(time.Hour),
+	})
+	require.NoError(f.t, err)
+}
+
+func (f *fixture) balance(a actor.Actor) string {
+	f.t.Helper()
+	b, err := f.credits.Balance(f.t.Context(), a)
+	require.NoError(f.t, err)
+	return b.Net.String()
+}
+
+func (f *fixture) calls(a actor.Actor) []tool.Call {
+	f.t.Helper()
+	page, err := f.Service.List(f.t.Context(), a, tool.Filter{}, httpapi.PageQuery{Limit: 200})
+	require.NoError(f.t, err)
+	return page.Items
+}
+
+// events lists what happened in a run, as "type callId" without the ids' own
+// part.
+func (f *fixture) events(a actor.Actor, r run.Run) []string {
+	f.t.Helper()
+	events, err := f.runs.Events(f.t.Context(), a, r.ResultID, r.Version, 0, 10_000)
+	require.NoError(f.t, err)
+	out := make([]string, len(events))
+	for i, e := range events {
+		origin, _, _ := strings.Cut(e.CallID, ":")
+		out[i] = strings.TrimSpace(string(e.Type) + " " + origin)
+	}
+	return out
+}
+
+func request(arguments string) tool.Request {
+	return tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(arguments)}
+}

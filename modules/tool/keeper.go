@@ -1,0 +1,136 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// Keeper says for this process "these calls are still worked on", and ends
+// the calls and runs of processes that have stopped saying so.
+type Keeper struct {
+	s    *Service
+	once sync.Once
+	stop chan struct{}
+	done chan struct{}
+}
+
+// reapBatch bounds one round; the next one follows at the next beat.
+const reapBatch = 500
+
+func newKeeper(s *Service) *Keeper {
+	return &Keeper{s: s, stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Start ends what a dead process left behind, then keeps watch in the
+// background until Stop.
+func (k *Keeper) Start(ctx context.Context) error {
+	if err := k.Reap(ctx); err != nil {
+		return err
+	}
+	beat, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(k.done)
+		defer cancel()
+		ticker := time.NewTicker(k.s.Settings.Lease / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-k.stop:
+				return
+			case <-ticker.C:
+				k.beat(beat)
+			}
+		}
+	}()
+	return nil
+}
+
+// Stop ends the watch. Calls of this process that are still executing are
+// given up by other processes when their leases end.
+func (k *Keeper) Stop(context.Context) error {
+	k.once.Do(func() { close(k.stop) })
+	<-k.done
+	return nil
+}
+
+func (k *Keeper) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, k.s.Settings.Lease)
+	defer cancel()
+	if err := errors.Join(k.renew(ctx), k.Reap(ctx)); err != nil {
+		k.s.Logger.ErrorContext(ctx, "leases could not be kept", "error", err)
+	}
+}
+
+func (k *Keeper) renew(ctx context.Context) error {
+	until := k.s.Now().Add(k.s.Settings.Lease)
+	if err := k.s.Stores.Runs.Renew(ctx, k.s.Settings.Owner, until); err != nil {
+		return err
+	}
+	calls := k.s.alive.list()
+	if len(calls) == 0 {
+		return nil
+	}
+	return k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+		return k.s.rows.renew(ctx, tx, k.s.Settings.Owner, calls, until)
+	})
+}
+
+// Reap marks calls whose lease has run out as failed, unbilled, with their
+// event, and then ends runs whose lease has run out.
+func (k *Keeper) Reap(ctx context.Context) error {
+	now := k.s.Now()
+	calls, err := k.s.rows.expired(k.s.Stores.DB.Read(ctx), now, reapBatch)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, c := range calls {
+		failures = append(failures, k.giveUp(ctx, c, now))
+	}
+	runs, err := k.s.Stores.Runs.Expired(ctx, now, reapBatch)
+	failures = append(failures, err)
+	for _, r := range runs {
+		failures = append(failures, k.endRun(ctx, r))
+	}
+	return errors.Join(failures...)
+}
+
+func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
+	output, err := json.Marshal(interrupted())
+	if err != nil {
+		return err
+	}
+	err = k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+		c, err := k.s.rows.stillExpired(tx, c.UID, c.CallID, now)
+		if err != nil {
+			return err
+		}
+		c.Status, c.Error, c.Output = Failed, interruptedMessage, output
+		if err := k.s.rows.finish(tx, c, now); err != nil {
+			return err
+		}
+		return k.s.tell(ctx, tx, c, run.ToolCallError)
+	})
+	if errors.Is(err, ErrMissing) {
+		return nil // its process came back, or another keeper was faster
+	}
+	return err
+}
+
+func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
+	err := k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+		return k.s.Stores.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{
+			Status: run.Failed, Errors: []string{"The run was interrupted: the process that ran it died. Run it again."},
+		})
+	})
+	if errors.Is(err, run.ErrEnded) {
+		return nil // another keeper was faster
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// abandon leaves a program with a call in the state in which a process that
+// is killed leaves them, and returns what lets the call come back.
+func abandon(t *testing.T, f *fixture) (r run.Run, p tool.Call, back func() tool.Answer) {
+	t.Helper()
+	r = f.startRun(anna)
+	p = f.open(anna, r)
+	began, finish, answers := make(chan struct{}), make(chan struct{}), make(chan tool.Answer, 1)
+	f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
+		close(began)
+		<-finish
+		return tool.Outcome{Data: json.RawMessage(`1`)}, nil
+	})
+	req := request(`{"city":"Rome"}`)
+	req.Context.ParentID = p.CallID
+	go func() {
+		answer, err := f.Service.Execute(context.WithoutCancel(t.Context()), anna, req)
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- answer
+	}()
+	<-began
+	return r, p, sync.OnceValue(func() tool.Answer {
+		close(finish)
+		return <-answers
+	})
+}
+
+func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		r, p, back := abandon(t, f)
+		defer back()
+		g := f.again("process-2")
+		g.pass(lease - time.Second)
+		require.NoError(t, g.Keeper.Reap(t.Context()))
+		require.Equal(t, tool.Executing, f.calls(anna)[0].Status, "given up before its lease ended")
+
+		g.pass(2 * time.Second)
+		require.NoError(t, g.Keeper.Reap(t.Context()))
+		for _, c := range f.calls(anna) {
+			require.Equal(t, tool.Failed, c.Status)
+			require.Contains(t, c.Error, "interrupted")
+			require.Contains(t, string(c.Output), `"errorCode":"INTERRUPTED"`)
+		}
+		require.Equal(t, []string{
+			"start", "tool_call_start agent", "tool_call_start ptc", "tool_call_error ptc", "tool_call_error agent", "end",
+		}, f.events(anna, r))
+		got, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
+		require.NoError(t, err)
+		require.Equal(t, run.Failed, got.Status)
+		require.NoError(t, g.Keeper.Reap(t.Context()), "a second round finds nothing")
+
+		// The process was only asleep: its call is over, and not billed.
+		answer := back()
+		require.Equal(t, "INTERRUPTED", answer.ErrorCode)
+		require.Equal(t, "0", f.balance(anna))
+		require.ErrorIs(t, f.Service.CloseProgram(t.Context(), p, tool.Answer{Status: tool.Success}, nil), tool.ErrMissing)
+		require.Len(t, f.events(anna, r), 6)
+	})
+}
+
+func TestKeeperRenewsWhatItWorksOn(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		_, p, back := abandon(t, f)
+		g := f.again("process-2")
+		for range 3 {
+			f.pass(lease * 2 / 3)
+			g.pass(lease * 2 / 3)
+			require.NoError(t, tool.Renew(t.Context(), f.Keeper))
+			require.NoError(t, g.Keeper.Reap(t.Context()))
+		}
+		require.Equal(t, tool.Success, back().Status)
+		f.close(p)
+		require.Equal(t, "-2", f.balance(anna))
+	})
+}
+
+func TestTwoReapersAtOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		r, _, back := abandon(t, f)
+		defer back()
+		var both sync.WaitGroup
+		for _, name := range []string{"process-2", "process-3"} {
+			g := f.again(name)
+			g.pass(2 * lease)
+			both.Go(func() {
+				if err := g.Keeper.Reap(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		require.Len(t, f.events(anna, r), 6)
+	})
+}
+
+func TestKeeperStartsAndStops(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		_, _, back := abandon(t, f)
+		defer back()
+		g := f.again("process-2")
+		g.pass(2 * lease)
+		require.NoError(t, g.Keeper.Start(t.Context()))
+		require.Equal(t, tool.Failed, f.calls(anna)[0].Status, "Start gives up what is dead at once")
+		require.NoError(t, g.Keeper.Stop(t.Context()))
+		require.NoError(t, g.Keeper.Stop(t.Context()))
+	})
+}
+
+func TestShortenIsValidAndFits(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`[`, 3000) + strings.Repeat(`]`, 3000)
+	for name, data := range map[string]string{
+		"text":   `"` + strings.Repeat("ä", 5000) + `"`,
+		"list":   "[" + strings.TrimSuffix(strings.Repeat("123456,", 5000), ",") + "]",
+		"deep":   deep,
+		"wide":   `{"` + strings.Repeat(`k":1,"`, 2000) + `z":1}`,
+		"keys":   `{"` + strings.Repeat("k", 5000) + `":1}`,
+		"nested": `{"a":{"b":[` + strings.TrimSuffix(strings.Repeat(`{"c":"`+strings.Repeat("x", 100)+`"},`, 200), ",") + `]}}`,
+		"number": `{"n":12345678901234567890123,"t":"` + strings.Repeat("x", 5000) + `"}`,
+	} {
+		for _, limit := range []int{64, 200, 1000, 4000} {
+			got, err := tool.Shorten([]byte(data), limit)
+			require.NoError(t, err, name)
+			require.LessOrEqual(t, len(got), limit, name)
+			require.True(t, json.Valid(got), name)
+		}
+	}
+	got, err := tool.Shorten([]byte(`{"n":12345678901234567890123,"t":"`+strings.Repeat("x", 5000)+`"}`), 1000)
+	require.NoError(t, err)
+	require.Contains(t, string(got), "12345678901234567890123", "a number lost digits")
+}

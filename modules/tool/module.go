@@ -1,0 +1,94 @@
+// Package tool executes tools: it identifies a call, validates it, runs it,
+// records it, bills it and says so to whoever watches the run.
+package tool
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Executors runs the calls of each kind of toolset. A kind without one is
+// identified and refused.
+type Executors map[toolset.Kind]Executor
+
+// Catalogue finds toolsets and their methods for a caller.
+type Catalogue interface {
+	Identify(ctx context.Context, a actor.Actor, key string) (toolset.Toolset, error)
+	Method(ctx context.Context, a actor.Actor, t toolset.Toolset, name string) (toolset.Method, toolset.Credential, error)
+}
+
+// Policy says which toolsets code in a sandbox may call.
+type Policy interface {
+	AllowsToolset(key string) bool
+}
+
+// Biller charges a call inside the transaction that records it.
+type Biller interface {
+	Charge(ctx context.Context, tx database.Tx, c billing.Charge) (billing.Receipt, error)
+}
+
+// Stores is what the records are kept in.
+type Stores struct {
+	DB      *database.DB
+	Objects objectstore.Store // outputs over the cap
+	Runs    *run.Service
+	Wake    *wake.Hub
+}
+
+// Settings are the limits and names of this process.
+type Settings struct {
+	// Owner names this process in leases.
+	Owner string
+	// Calls makes the ids of new calls.
+	Calls ids.Calls
+	// OutputCap is the largest output in bytes that is answered and recorded
+	// whole; a larger one is stored as an object and shortened.
+	OutputCap int
+	// Timeout bounds one call, whatever its toolset allows itself.
+	Timeout time.Duration
+	// Lease is how long a call outlives the last sign of life of its process.
+	Lease time.Duration
+}
+
+// Deps is what the module needs.
+type Deps struct {
+	Stores    Stores
+	Catalogue Catalogue
+	Policy    Policy
+	Billing   Biller
+	Executors Executors
+	Settings  Settings
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// Module is the wired package. Its Keeper must run in every process that
+// executes calls.
+type Module struct {
+	Service *Service
+	Keeper  *Keeper
+}
+
+// New wires the module and starts nothing.
+func New(d Deps) *Module {
+	if d.Now == nil {
+		d.Now = database.Now
+	}
+	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister()}
+	return &Module{Service: s, Keeper: newKeeper(s)}
+}
+
+// Register adds the module's operations to the API.
+func (m *Module) Register(api *httpapi.API) { controller{m.Service}.register(api) }

@@ -1,0 +1,192 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+// repository is the table tool_call_results.
+type repository struct{}
+
+type callRow struct {
+	PK             int64 `gorm:"primaryKey"`
+	ResultID       string
+	Version        int
+	CallID         string
+	UID            string
+	ToolsetID      string
+	ToolName       string
+	StepName       *string
+	Input          string
+	Output         string
+	Status         Status
+	Error          *string
+	Type           ids.Origin
+	PTCCallID      *string `gorm:"column:ptc_call_id"`
+	CanvasID       *string
+	IdempotencyKey *string
+	RequestHash    *string
+	LeaseOwner     *string
+	LeaseExpiresAt *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DeletedAt      *time.Time
+}
+
+func (callRow) TableName() string { return "tool_call_results" }
+
+func (r callRow) call() Call {
+	c := Call{
+		PK: r.PK, CallID: r.CallID, ParentID: value(r.PTCCallID), Origin: r.Type, UID: r.UID, ResultID: r.ResultID,
+		Version: r.Version, CanvasID: value(r.CanvasID), Toolset: r.ToolsetID, Tool: r.ToolName, StepName: value(r.StepName),
+		Input: json.RawMessage(r.Input), Status: r.Status, Error: value(r.Error),
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	if r.Output != "" {
+		c.Output = json.RawMessage(r.Output)
+	}
+	return c
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// claim is what a new record holds beyond the call itself.
+type claim struct {
+	idempotencyKey, requestHash string
+	owner                       string
+	until                       time.Time
+}
+
+// insert writes the first record of a call.
+func (repository) insert(tx database.Tx, c Call, m claim) error {
+	return database.Unscoped(tx.Handle).Create(&callRow{
+		ResultID: c.ResultID, Version: c.Version, CallID: c.CallID, UID: c.UID, ToolsetID: c.Toolset, ToolName: c.Tool,
+		StepName: optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
+		PTCCallID: optional(c.ParentID), CanvasID: optional(c.CanvasID),
+		IdempotencyKey: optional(m.idempotencyKey), RequestHash: optional(m.requestHash),
+		LeaseOwner: optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
+	}).Error
+}
+
+// finish writes the final record of a call that is still executing; any other
+// call is absent.
+func (repository) finish(tx database.Tx, c Call, at time.Time) error {
+	return database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
+		Where("call_id = ? AND status = ?", c.CallID, Executing).
+		Updates(map[string]any{
+			"status": c.Status, "output": string(c.Output), "error": optional(c.Error),
+			"lease_owner": nil, "lease_expires_at": nil, "updated_at": at,
+		}), ErrMissing)
+}
+
+func (repository) byID(h database.Handle, uid, callID string) (Call, error) {
+	return one(database.Scoped(h, uid).Where("call_id = ? AND deleted_at IS NULL", callID))
+}
+
+// lock reads a call and holds its row until the transaction ends.
+func (repository) lock(tx database.Tx, uid, callID string) (Call, error) {
+	return one(database.Lock(database.Scoped(tx.Handle, uid)).Where("call_id = ? AND deleted_at IS NULL", callID))
+}
+
+// byKey finds the call an idempotency key was used for, and the hash of its
+// request.
+func (repository) byKey(h database.Handle, uid, key string) (Call, string, error) {
+	var row callRow
+	if err := absent(database.Scoped(h, uid).Where("idempotency_key = ?", key).Take(&row).Error); err != nil {
+		return Call{}, "", err
+	}
+	return row.call(), value(row.RequestHash), nil
+}
+
+// list returns a run's calls in the order they were made, after a row.
+func (repository) list(h database.Handle, uid string, f Filter, after int64, limit int) ([]Call, error) {
+	q := database.Scoped(h, uid).Where("pk > ? AND deleted_at IS NULL", after)
+	if f.ResultID != "" {
+		q = q.Where("result_id = ?", f.ResultID)
+	}
+	if f.Version != nil {
+		q = q.Where("version = ?", *f.Version)
+	}
+	return many(q.Order("pk").Limit(limit))
+}
+
+func (repository) byIDs(h database.Handle, uid string, callIDs []string) ([]Call, error) {
+	return many(database.Scoped(h, uid).Where("call_id IN ? AND deleted_at IS NULL", callIDs))
+}
+
+// children counts the calls of a program that are still executing.
+func (repository) children(h database.Handle, uid, parentID string) (int64, error) {
+	var n int64
+	err := database.Scoped(h, uid).Model(&callRow{}).
+		Where("ptc_call_id = ? AND status = ? AND deleted_at IS NULL", parentID, Executing).Count(&n).Error
+	return n, err
+}
+
+// renew prolongs the leases of calls this process still works on.
+func (repository) renew(ctx context.Context, tx database.Tx, owner string, callIDs []string, until time.Time) error {
+	// A system job: a process answers for the calls of all its users.
+	return database.Unscoped(tx.Handle).WithContext(ctx).Model(&callRow{}).
+		Where("lease_owner = ? AND status = ? AND call_id IN ?", owner, Executing, callIDs).
+		Update("lease_expires_at", until).Error
+}
+
+// expired lists calls whose process has shown no sign of life, children
+// before the programs that made them.
+func (repository) expired(h database.Handle, now time.Time, limit int) ([]Call, error) {
+	// A system job: the dead process's calls belong to any user.
+	return many(database.Unscoped(h).Where("status = ? AND lease_expires_at < ?", Executing, now).
+		Order("pk DESC").Limit(limit))
+}
+
+// stillExpired reads a call again under its lock; it is absent when its
+// process came back or another reaper was faster.
+func (repository) stillExpired(tx database.Tx, uid, callID string, now time.Time) (Call, error) {
+	return one(database.Lock(database.Scoped(tx.Handle, uid)).
+		Where("call_id = ? AND status = ? AND lease_expires_at < ?", callID, Executing, now))
+}
+
+func one(q *gorm.DB) (Call, error) {
+	var row callRow
+	if err := absent(q.Take(&row).Error); err != nil {
+		return Call{}, err
+	}
+	return row.call(), nil
+}
+
+func many(q *gorm.DB) ([]Call, error) {
+	var rows []callRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	calls := make([]Call, len(rows))
+	for i, r := range rows {
+		calls[i] = r.call()
+	}
+	return calls, nil
+}
+
+func absent(err error) error {
+	if errors.Is(err, database.ErrNotFound) {
+		return ErrMissing.With(err)
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+)
+
+// Service executes tool calls and answers for their records. Each method
+// shows and changes the actor's own calls only.
+type Service struct {
+	Deps
+	rows    repository
+	schemas *jsonschema.Cache
+	alive   *register
+}
+
+// Filter narrows a list of calls.
+type Filter struct {
+	ResultID string
+	Version  *int
+}
+
+// Call returns one record. It returns ErrMissing when there is none of the
+// actor's.
+func (s *Service) Call(ctx context.Context, a actor.Actor, callID string) (Call, error) {
+	return s.rows.byID(s.Stores.DB.Read(ctx), a.UID, callID)
+}
+
+// Calls returns the records of the given ids that are the actor's, by id.
+func (s *Service) Calls(ctx context.Context, a actor.Actor, callIDs []string) (map[string]Call, error) {
+	calls, err := s.rows.byIDs(s.Stores.DB.Read(ctx), a.UID, callIDs)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]Call, len(calls))
+	for _, c := range calls {
+		byID[c.CallID] = c
+	}
+	return byID, nil
+}
+
+// List returns a page of the actor's calls, in the order they were made.
+func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (httpapi.Page[Call], error) {
+	after, err := httpapi.DecodeCursor(p.Cursor)
+	if err != nil {
+		return httpapi.Page[Call]{}, err
+	}
+	if f.ResultID != "" && f.ResultID != NoResult {
+		if _, err := s.Stores.Runs.Get(ctx, a, f.ResultID, f.Version); err != nil {
+			return httpapi.Page[Call]{}, err
+		}
+	}
+	calls, err := s.rows.list(s.Stores.DB.Read(ctx), a.UID, f, after, p.Limit+1)
+	if err != nil {
+		return httpapi.Page[Call]{}, err
+	}
+	page := httpapi.Page[Call]{Items: calls}
+	if len(calls) > p.Limit {
+		page.Items = calls[:p.Limit]
+		page.NextCursor = httpapi.EncodeCursor(page.Items[p.Limit-1].PK)
+	}
+	return page, nil
+}
+
+// maxWhole bounds what Output reads back; executors cap what they accept far
+// below it.
+const maxWhole = 64 << 20
+
+// Output returns the whole output of a call, also when its record holds a
+// shortened one.
+func (s *Service) Output(ctx context.Context, a actor.Actor, callID string) (json.RawMessage, error) {
+	c, err := s.Call(ctx, a, callID)
+	if err != nil {
+		return nil, err
+	}
+	if c.Status == Executing {
+		return nil, errs.New(errs.Conflict, "The call is still executing.").Do("Ask again when it has ended.")
+	}
+	var answer Answer
+	if err := json.Unmarshal(c.Output, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Truncated == nil {
+		return answer.Data, nil
+	}
+	return objectstore.Read(ctx, s.Stores.Objects, wholeKey(c), maxWhole)
+}
+
+// register holds the calls this process works on, for the keeper to renew.
+type register struct {
+	mu    sync.Mutex
+	calls map[string]struct{}
+}
+
+func newRegister() *register { return &register{calls: map[string]struct{}{}} }
+
+func (r *register) add(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[callID] = struct{}{}
+}
+
+func (r *register) drop(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.calls, callID)
+}
+
+func (r *register) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := make([]string, 0, len(r.calls))
+	for id := range r.calls {
+		ids = append(ids, id)
+	}
+	return ids
+}

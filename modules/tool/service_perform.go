@@ -1,0 +1,162 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// fileNameTitle is the argument that names a result's file. It is the
+// platform's own, so no upstream sees it.
+const fileNameTitle = "file_name_title"
+
+// perform identifies the call, checks it and runs it. Whatever goes wrong
+// becomes the answer; a panic costs this call only.
+func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program, arguments map[string]any) (r result) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.Logger.ErrorContext(ctx, "tool call panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
+			r = failed(CodeInternal, "The tool could not be executed because of a fault of the server.")
+		}
+	}()
+	t, err := s.Catalogue.Identify(ctx, a, c.Toolset)
+	if err != nil {
+		return s.refused(ctx, c, err)
+	}
+	executor, refusal := s.admit(c, p, t)
+	if refusal != nil {
+		return *refusal
+	}
+	method, credential, err := s.Catalogue.Method(ctx, a, t, c.Tool)
+	if err != nil {
+		return s.refused(ctx, c, err)
+	}
+	title, _ := arguments[fileNameTitle].(string)
+	delete(arguments, fileNameTitle)
+	schema, err := s.schemas.Get(method.Request)
+	if err != nil {
+		return s.refused(ctx, c, err)
+	}
+	if problems := schema.Check(arguments); len(problems) > 0 {
+		return failed(CodeInvalidArguments, "Invalid arguments: "+join(problems))
+	}
+	outcome, err := executor.Execute(ctx, Invocation{
+		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
+		Arguments: arguments, FileNameTitle: title,
+	})
+	switch {
+	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && (err != nil || outcome.Failure != nil):
+		return failed(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.Settings.Timeout))
+	case err != nil:
+		return s.refused(ctx, c, err)
+	}
+	return s.conclude(ctx, c, t, outcome, arguments)
+}
+
+// conclude turns what an executor returned into a result that every database
+// and reader takes: valid JSON, valid UTF-8, no NUL.
+func (s *Service) conclude(ctx context.Context, c Call, t toolset.Toolset, o Outcome, arguments map[string]any) result {
+	if f := o.Failure; f != nil {
+		r := failed(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
+		if json.Valid(f.Data) {
+			r.answer.Data = bytes.ToValidUTF8(f.Data, []byte("\uFFFD"))
+		}
+		return r
+	}
+	if len(o.Data) == 0 {
+		o.Data = json.RawMessage("null")
+	}
+	if !json.Valid(o.Data) {
+		return s.refused(ctx, c, errors.New("the executor returned data that is not JSON"))
+	}
+	o.Data = bytes.ToValidUTF8(o.Data, []byte("\uFFFD"))
+	return s.priced(ctx, c, t, o, arguments)
+}
+
+// admit decides whether this call may reach this kind of toolset.
+func (s *Service) admit(c Call, p program, t toolset.Toolset) (Executor, *result) {
+	switch t.Kind {
+	case toolset.MCP:
+		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s not supported: MCP tool execution is not supported.", c.Toolset))
+		return nil, &r
+	case toolset.Builtin:
+		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s not supported: builtin tool execution is not supported.", c.Toolset))
+		return nil, &r
+	}
+	if c.Origin == ids.PTC {
+		if !s.Policy.AllowsToolset(t.Key) {
+			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s may not be called from code: the administrator's lists exclude it.", t.Key))
+			return nil, &r
+		}
+		if len(p.toolsets) > 0 && !slices.Contains(p.toolsets, t.Key) {
+			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s was not given to this program; it may call: %s.", t.Key, strings.Join(p.toolsets, ", ")))
+			return nil, &r
+		}
+	}
+	executor, ok := s.Executors[t.Kind]
+	if !ok {
+		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s is of type %s, which this server cannot execute.", t.Key, t.Kind))
+		return nil, &r
+	}
+	return executor, nil
+}
+
+// priced adds what a successful call costs.
+func (s *Service) priced(ctx context.Context, c Call, t toolset.Toolset, o Outcome, arguments map[string]any) result {
+	r := result{answer: Answer{Status: Success, Data: o.Data}, global: t.Global}
+	if o.Cost != nil {
+		r.price = *o.Cost
+		return r
+	}
+	price, err := t.Prices.Price(c.Tool, arguments)
+	if err != nil {
+		// The call had its effect; it is not lost for a price. The operator
+		// must know, since it goes out for nothing.
+		s.Logger.ErrorContext(ctx, "call has no price and is not billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", err)
+		return r
+	}
+	r.price = price
+	return r
+}
+
+// refused is the answer for an error of our own: its public sentence, or a
+// general one with the cause in the log.
+func (s *Service) refused(ctx context.Context, c Call, err error) result {
+	code := CodeInternal
+	switch errs.CodeOf(err) {
+	case errs.ToolsetMissing:
+		code = CodeToolsetNotFound
+	case errs.NotFound:
+		code = CodeMethodNotFound
+	case errs.Forbidden:
+		code = CodeNotAuthorized
+	}
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code.Status() < 500 {
+		return failed(code, strings.TrimSpace(e.Message+" "+e.Detail))
+	}
+	s.Logger.ErrorContext(ctx, "tool call failed inside the server", "callId", c.CallID, "error", err)
+	return failed(CodeInternal, "The tool could not be executed because of a fault of the server.")
+}
+
+func failed(code, message string) result {
+	return result{answer: Answer{Status: errorStatus, Error: message, ErrorCode: code}}
+}
+
+func join(problems []jsonschema.Problem) string {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,112 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// ProgramInput is what a program is made of, as its record keeps it.
+type ProgramInput struct {
+	Code     string   `json:"code"`
+	Language string   `json:"language"`
+	Toolsets []string `json:"toolsets,omitempty"`
+}
+
+// OpenProgram records a program that is about to run in a run of the actor's.
+// Calls that name its id are its children until CloseProgram.
+func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in ProgramInput) (Call, error) {
+	input, err := json.Marshal(map[string]ProgramInput{"input": in})
+	if err != nil {
+		return Call{}, fmt.Errorf("encode the program: %w", err)
+	}
+	c := Call{
+		CallID: s.Settings.Calls.New(ids.Agent), Origin: ids.Agent, UID: a.UID, ResultID: r.ResultID, Version: r.Version,
+		CanvasID: r.CanvasID, Toolset: Program, Tool: Program, StepName: Program, Input: input, Status: Executing, CreatedAt: s.Now(),
+	}
+	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.insert(tx, c, s.claim("", "")); err != nil {
+			return err
+		}
+		return s.tell(ctx, tx, c, run.ToolCallStart)
+	})
+	if err != nil {
+		return Call{}, err
+	}
+	s.alive.add(c.CallID)
+	return c, nil
+}
+
+// childPatience is how long the end of a program waits for calls it made that
+// other processes still execute; their leases end them at the latest.
+const childPatience = 30 * time.Second
+
+// CloseProgram records the end of a program once none of its calls is
+// executing, so that its end event follows theirs; after that its calls are
+// refused. then runs in the same transaction, after the program's own event.
+// CloseProgram returns ErrMissing when the program was given up as dead.
+func (s *Service) CloseProgram(ctx context.Context, c Call, answer Answer, then func(tx database.Tx) error) error {
+	defer s.alive.drop(c.CallID)
+	event := run.ToolCallEnd
+	c.Status = Completed
+	if answer.Status != Success {
+		c.Status, c.Error, event = Failed, answer.Error, run.ToolCallError
+	}
+	var err error
+	if c.Output, err = json.Marshal(answer); err != nil {
+		return fmt.Errorf("encode the program's outcome: %w", err)
+	}
+	woken, cancel := s.Stores.Wake.Subscribe(run.Topic(c.ResultID))
+	defer cancel()
+	deadline := time.Now().Add(childPatience)
+	for {
+		err := s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+			if _, err := s.rows.lock(tx, c.UID, c.CallID); err != nil {
+				return err
+			}
+			n, err := s.rows.children(tx.Handle, c.UID, c.CallID)
+			if err != nil {
+				return err
+			}
+			if n > 0 && time.Now().Before(deadline) {
+				return errChildren
+			}
+			if err := s.rows.finish(tx, c, s.Now()); err != nil {
+				return err
+			}
+			if err := s.tell(ctx, tx, c, event); err != nil {
+				return err
+			}
+			return then(tx)
+		})
+		if !errors.Is(err, errChildren) {
+			return err
+		}
+		select {
+		case <-woken:
+		case <-time.After(time.Second): // the wake-up may be another process's, and late
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+var errChildren = errors.New("calls of the program are still executing")
+
+// toolsetsOf reads which toolsets a program was given.
+func toolsetsOf(input json.RawMessage) []string {
+	var v struct {
+		Input ProgramInput `json:"input"`
+	}
+	if json.Unmarshal(input, &v) != nil {
+		return nil // not a program's input: nothing is narrowed
+	}
+	return v.Input.Toolsets
+}
