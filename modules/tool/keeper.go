@@ -17,14 +17,14 @@ type Keeper struct {
 	s    *Service
 	once sync.Once
 	stop chan struct{}
-	done chan struct{}
+	done chan struct{} // nil until Start
 }
 
 // reapBatch bounds one round; the next one follows at the next beat.
 const reapBatch = 500
 
 func newKeeper(s *Service) *Keeper {
-	return &Keeper{s: s, stop: make(chan struct{}), done: make(chan struct{})}
+	return &Keeper{s: s, stop: make(chan struct{})}
 }
 
 // Start ends what a dead process left behind, then keeps watch in the
@@ -33,6 +33,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	if err := k.Reap(ctx); err != nil {
 		return err
 	}
+	k.done = make(chan struct{})
 	beat, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(k.done)
@@ -54,6 +55,9 @@ func (k *Keeper) Start(ctx context.Context) error {
 // Stop ends the watch. Calls of this process that are still executing are
 // given up by other processes when their leases end.
 func (k *Keeper) Stop(context.Context) error {
+	if k.done == nil {
+		return nil
+	}
 	k.once.Do(func() { close(k.stop) })
 	<-k.done
 	return nil

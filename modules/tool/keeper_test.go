@@ -119,6 +119,7 @@ func TestKeeperStartsAndStops(t *testing.T) {
 		_, _, back := abandon(t, f)
 		defer back()
 		g := f.again("process-2")
+		require.NoError(t, g.Keeper.Stop(t.Context()), "stopped before it started")
 		g.pass(2 * lease)
 		require.NoError(t, g.Keeper.Start(t.Context()))
 		require.Equal(t, tool.Failed, f.calls(anna)[0].Status, "Start gives up what is dead at once")

@@ -126,6 +126,9 @@ func (repository) list(h database.Handle, uid string, f Filter, after int64, lim
 	if f.Version != nil {
 		q = q.Where("version = ?", *f.Version)
 	}
+	if f.ParentID != "" {
+		q = q.Where("ptc_call_id = ?", f.ParentID)
+	}
 	return many(q.Order("pk").Limit(limit))
 }
 

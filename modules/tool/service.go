@@ -25,6 +25,7 @@ type Service struct {
 type Filter struct {
 	ResultID string
 	Version  *int
+	ParentID string // the program that made them
 }
 
 // Call returns one record. It returns ErrMissing when there is none of the

@@ -54,12 +54,15 @@ const childPatience = 30 * time.Second
 // CloseProgram returns ErrMissing when the program was given up as dead.
 func (s *Service) CloseProgram(ctx context.Context, c Call, answer Answer, then func(tx database.Tx) error) error {
 	defer s.alive.drop(c.CallID)
+	answer, err := s.fit(ctx, c, answer)
+	if err != nil {
+		return fmt.Errorf("store the outcome of %s: %w", c.CallID, err)
+	}
 	event := run.ToolCallEnd
 	c.Status = Completed
 	if answer.Status != Success {
 		c.Status, c.Error, event = Failed, answer.Error, run.ToolCallError
 	}
-	var err error
 	if c.Output, err = json.Marshal(answer); err != nil {
 		return fmt.Errorf("encode the program's outcome: %w", err)
 	}

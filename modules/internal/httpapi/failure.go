@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -67,6 +68,13 @@ func (a *API) fail(c *gin.Context, err error) {
 	}
 	maps.Copy(c.Writer.Header(), f.headers)
 	c.JSON(f.GetStatus(), f)
+}
+
+// Fail writes the envelope of an error for a handler that is not an operation.
+func Fail(w http.ResponseWriter, e *errs.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Code.Status())
+	_ = json.NewEncoder(w).Encode(&failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail}) // a client that is gone
 }
 
 // newHumaError gives the API library's own refusals (validation, limits,

@@ -1,0 +1,17 @@
+package egress
+
+import (
+	"crypto/tls"
+	"errors"
+)
+
+// isTLS reports whether a secure connection failed because of what the other
+// side presented.
+func isTLS(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert)
+}

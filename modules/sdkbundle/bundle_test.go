@@ -1,0 +1,149 @@
+package sdkbundle_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/internal/objectstore/objectstoretest"
+	"github.com/portico-run/portico/modules/sdkbundle"
+)
+
+var anna = actor.Actor{UID: "u-anna", Scope: actor.Full}
+
+func put(t *testing.T, s objectstore.Store, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		require.NoError(t, s.Put(t.Context(), name, []byte(content), "text/plain"))
+	}
+}
+
+const manifest = `{"version":1,"toolsets":[
+	{"key":"fal-image","module":"fal_image","class":"FalImage","code":"fal_image.py","docs":"docs/fal-image.md"},
+	{"key":"demo","module":"demo","class":"Demo","code":"demo.py","docs":"docs/demo.md"}]}`
+
+func bundle(hash string) map[string]string {
+	at := "sdk/" + hash + "/refly_tools/"
+	return map[string]string{
+		at + "manifest.json": manifest, at + "__init__.py": "", at + "_toolset.py": "# " + hash,
+		at + "fal_image.py": "class FalImage: pass", at + "demo.py": "class Demo: pass",
+		at + "docs/fal-image.md": "# Fal", at + "docs/demo.md": "# Demo",
+	}
+}
+
+func TestBundleIsReadOnceAndSwapped(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		put(t, s, bundle("v1"))
+		put(t, s, bundle("v2"))
+		counted := &counting{Store: s}
+		m := sdkbundle.New(sdkbundle.Deps{Objects: counted}, sdkbundle.Location{PathPrefix: "/sdk/", Hash: "v1"})
+		b, err := m.Service.Current(t.Context(), anna)
+		require.NoError(t, err)
+		require.Equal(t, "sdk/v1", b.PathPrefix)
+		require.Len(t, b.Files, 7)
+		require.Equal(t, []string{"fal-image", "demo"}, b.Toolsets())
+		require.Equal(t, []string{"gmail"}, b.Missing([]string{"demo", "gmail"}))
+		reads := counted.reads.Load()
+		_, err = m.Service.Current(t.Context(), anna)
+		require.NoError(t, err)
+		require.Equal(t, reads, counted.reads.Load())
+
+		m.Service.Swap(sdkbundle.Location{PathPrefix: "sdk", Hash: "v2"})
+		b, err = m.Service.Current(t.Context(), anna)
+		require.NoError(t, err)
+		require.Equal(t, "sdk/v2", b.PathPrefix)
+	})
+}
+
+type counting struct {
+	objectstore.Store
+	reads atomic.Int64
+}
+
+func (c *counting) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	c.reads.Add(1)
+	return c.Store.Get(ctx, key)
+}
+
+func TestContextNeverAdvertisesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		put(t, s, bundle("v1"))
+		m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: "sdk", Hash: "v1"})
+		c, err := m.Service.Context(t.Context(), anna, []string{"fal-image", "gmail"})
+		require.NoError(t, err)
+		require.Equal(t, sdkbundle.Context{
+			Toolsets: []sdkbundle.ToolsetRef{{ID: "fal-image", Name: "fal-image", Key: "fal-image"}},
+			SDK: sdkbundle.SDK{
+				PathPrefix: "sdk/v1",
+				Codes:      []sdkbundle.Content{{ToolsetKey: "fal-image", Path: "sdk/v1/refly_tools/fal_image.py", Content: "class FalImage: pass"}},
+				Docs:       []sdkbundle.Content{{ToolsetKey: "fal-image", Path: "sdk/v1/refly_tools/docs/fal-image.md", Content: "# Fal"}},
+			},
+			Missing: []string{"gmail"},
+		}, c)
+		c, err = m.Service.Context(t.Context(), anna, nil)
+		require.NoError(t, err)
+		require.Len(t, c.Toolsets, 2)
+		require.Empty(t, c.Missing)
+	})
+}
+
+func TestBundleOfAnotherGenerator(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		put(t, s, map[string]string{"p/h/refly_tools/fal_image.py": "x", "p/h/refly_tools/_toolset.py": "y", "p/h/refly_tools/sub/z.py": "z"})
+		m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: "p", Hash: "h"})
+		c, err := m.Service.Context(t.Context(), anna, nil)
+		require.NoError(t, err)
+		require.Len(t, c.Toolsets, 1)
+		require.Equal(t, "fal_image", c.Toolsets[0].Key)
+		require.Empty(t, c.SDK.Docs)
+	})
+}
+
+func TestBundleThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		put(t, s, map[string]string{
+			"p/bad/refly_tools/manifest.json": "{", "p/half/refly_tools/manifest.json": manifest, "p/none/refly_tools/_toolset.py": "",
+		})
+		for _, hash := range []string{"nothing", "bad", "half", "none"} {
+			m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: "p", Hash: hash})
+			_, err := m.Service.Current(t.Context(), anna)
+			require.ErrorIs(t, err, sdkbundle.ErrMissing, hash)
+		}
+		// It is found once it is published, without a restart.
+		m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: "sdk", Hash: "late"})
+		_, err := m.Service.Current(t.Context(), anna)
+		require.ErrorIs(t, err, sdkbundle.ErrMissing)
+		put(t, s, bundle("late"))
+		_, err = m.Service.Current(t.Context(), anna)
+		require.NoError(t, err)
+	})
+}
+
+func TestPublishNamesTheBundleOfTheCaller(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		put(t, s, bundle("for-u-anna"))
+		publish := func(_ context.Context, a actor.Actor, prefix string) (string, error) {
+			if a.UID != anna.UID || prefix != "sdk" {
+				return "", errors.New("not published")
+			}
+			return "for-" + a.UID, nil
+		}
+		m := sdkbundle.New(sdkbundle.Deps{Objects: s, Publish: publish}, sdkbundle.Location{PathPrefix: "sdk/"})
+		b, err := m.Service.Current(t.Context(), anna)
+		require.NoError(t, err)
+		require.Equal(t, "sdk/for-u-anna", b.PathPrefix)
+		_, err = m.Service.Current(t.Context(), actor.Actor{UID: "u-ben"})
+		require.EqualError(t, err, "not published")
+	})
+}

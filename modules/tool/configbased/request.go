@@ -1,0 +1,264 @@
+package configbased
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// plan is a request that can be made several times.
+type plan struct {
+	method string
+	url    string
+	header http.Header
+	body   []byte
+}
+
+func (p plan) request(ctx context.Context) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, p.method, p.url, bytes.NewReader(p.body))
+	if err != nil {
+		return nil, fmt.Errorf("the tool's configuration makes no request: %w", err)
+	}
+	if p.body == nil {
+		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+	}
+	r.Header = p.header.Clone()
+	return r, nil
+}
+
+const (
+	typeJSON = "application/json"
+	typeForm = "application/x-www-form-urlencoded"
+)
+
+// newPlan maps a call onto HTTP: parameters named in the endpoint go there,
+// the others into the query of a GET and into the body of anything else (wire
+// contract).
+func newPlan(in tool.Invocation) (plan, *tool.Failure) {
+	p := plan{method: in.Method.HTTPMethod, header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
+	for name, value := range in.Method.Adapter.Headers {
+		p.header.Set(name, value)
+	}
+	arguments := maps.Clone(in.Arguments)
+	target, failure := expand(in.Toolset, in.Method, arguments)
+	if failure != nil {
+		return p, failure
+	}
+	if p.method == http.MethodGet || p.method == http.MethodHead {
+		target = withQuery(target, values(arguments))
+	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
+		return p, &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
+	}
+	p.url = p.authorize(target, in.Credential)
+	return p, nil
+}
+
+var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// expand fills the endpoint's placeholders and takes what they used out of
+// the arguments. No value can change the route: what separates parts of a URL
+// is escaped, and what means another folder is refused.
+func expand(t toolset.Toolset, m toolset.Method, arguments map[string]any) (string, *tool.Failure) {
+	endpoint := m.Endpoint
+	if strings.HasPrefix(endpoint, "/") {
+		endpoint = strings.TrimSuffix(t.Domain, "/") + endpoint
+	}
+	path, query, hasQuery := strings.Cut(endpoint, "?")
+	var (
+		problem *tool.Failure
+		used    []string
+	)
+	fill := func(template string, escape func(string) string, inPath bool) string {
+		return placeholder.ReplaceAllStringFunc(template, func(place string) string {
+			name := place[1 : len(place)-1]
+			used = append(used, name)
+			text, ok := scalar(arguments[name])
+			switch {
+			case !ok:
+				problem = invalid(name, "is required, as text or a number")
+			case inPath && (text == "" || text == "." || text == ".."):
+				problem = invalid(name, "must not be empty or dots: it is part of the tool's address")
+			}
+			return escape(text)
+		})
+	}
+	target := fill(path, url.PathEscape, true)
+	if hasQuery {
+		target += "?" + fill(query, url.QueryEscape, false)
+	}
+	for _, name := range used {
+		delete(arguments, name)
+	}
+	return target, problem
+}
+
+func invalid(name, rule string) *tool.Failure {
+	return &tool.Failure{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("Invalid arguments: %s: %s", name, rule)}
+}
+
+// scalar writes a single value as text.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}
+
+// text writes any value as text: what is not single, as JSON.
+func text(v any) string {
+	if s, ok := scalar(v); ok {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "" // decoded JSON always has a JSON form
+	}
+	return string(b)
+}
+
+// values writes arguments as query or form fields: lists repeat the name,
+// null is left out.
+func values(arguments map[string]any) url.Values {
+	out := url.Values{}
+	for name, v := range arguments {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			if item != nil {
+				out.Add(name, text(item))
+			}
+		}
+	}
+	return out
+}
+
+func withQuery(target string, more url.Values) string {
+	if len(more) == 0 {
+		return target
+	}
+	separator := "?"
+	if strings.Contains(target, "?") {
+		separator = "&"
+	}
+	return target + separator + more.Encode()
+}
+
+// setBody writes arguments as the kind of body the method asks for.
+func (p *plan) setBody(a toolset.Adapter, arguments map[string]any) error {
+	declared, _, err := mime.ParseMediaType(p.header.Get("Content-Type"))
+	switch {
+	case a.UseFormData:
+		return p.setMultipart(arguments)
+	case err == nil && declared == typeForm:
+		p.body = []byte(values(arguments).Encode())
+		return nil
+	case len(arguments) == 0 && p.method == http.MethodDelete:
+		p.header.Del("Content-Type")
+		return nil
+	}
+	if p.header.Get("Content-Type") == "" {
+		p.header.Set("Content-Type", typeJSON)
+	}
+	p.body, err = json.Marshal(arguments)
+	return err
+}
+
+// setMultipart writes arguments as multipart/form-data by the rules of the
+// wire contract: items of lists are numbered, objects are JSON, null is left
+// out.
+func (p *plan) setMultipart(arguments map[string]any) error {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		fields := map[string]any{name: arguments[name]}
+		order := []string{name}
+		if list, ok := arguments[name].([]any); ok {
+			order = order[:0]
+			for i, item := range list {
+				field := fmt.Sprintf("%s[%d]", name, i)
+				fields[field] = item
+				order = append(order, field)
+			}
+		}
+		for _, field := range order {
+			if fields[field] == nil {
+				continue
+			}
+			if err := w.WriteField(field, text(fields[field])); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	p.header.Set("Content-Type", w.FormDataContentType())
+	p.body = b.Bytes()
+	return nil
+}
+
+// apiKeyPlace is where a header takes the credential.
+const apiKeyPlace = "${apiKey}"
+
+// authorize puts the credential where it belongs and returns the address,
+// which carries it if it is a query parameter.
+func (p *plan) authorize(target string, c toolset.Credential) string {
+	placed := false
+	for name, list := range p.header {
+		for i, value := range list {
+			if strings.Contains(value, apiKeyPlace) {
+				p.header[name][i] = strings.ReplaceAll(value, apiKeyPlace, c.Value.Reveal())
+				placed = true
+			}
+		}
+	}
+	switch c.Type {
+	case toolset.Header:
+		p.header.Set(c.Name, c.Value.Reveal())
+	case toolset.Bearer:
+		p.header.Set("Authorization", "Bearer "+c.Value.Reveal())
+	case toolset.Basic:
+		r := http.Request{Header: p.header}
+		r.SetBasicAuth(c.Username, c.Value.Reveal())
+	case toolset.Query:
+		return withQuery(target, url.Values{c.Name: {c.Value.Reveal()}})
+	case toolset.Automatic:
+		if !placed {
+			p.header.Set(p.keyHeader(c))
+		}
+	}
+	return target
+}
+
+// keyHeader is the header an API key goes into when no header asks for it:
+// the one named after it, or a bearer token (wire contract).
+func (p *plan) keyHeader(c toolset.Credential) (name, value string) {
+	for _, name := range slices.Sorted(maps.Keys(p.header)) {
+		if strings.Contains(strings.ToLower(name), "api-key") {
+			return name, c.Value.Reveal()
+		}
+	}
+	if p.header.Get("Authorization") != "" {
+		return "Authorization", p.header.Get("Authorization")
+	}
+	return "Authorization", "Bearer " + c.Value.Reveal()
+}
