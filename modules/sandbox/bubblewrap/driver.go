@@ -1,0 +1,194 @@
+// Package bubblewrap runs each job in an interpreter of its own, isolated by
+// bubblewrap: new user, mount, process, network, IPC and host-name namespaces,
+// a minimal read-only root, no capabilities, system-call filters and resource
+// limits. An interpreter runs one job and is thrown away.
+//
+// What bubblewrap cannot limit, the memory of the whole execution and the
+// number of files, the driver watches from outside.
+package bubblewrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// firstUID is the user, and the group, of slot 0 when the server runs as root.
+// Slot n has firstUID+n. Nothing else on a machine uses this range: it lies
+// above ordinary users and below what container tools hand out.
+const firstUID = 200_000
+
+// Config says where the driver finds what it needs. Only Root has no default.
+type Config struct {
+	// Bwrap is the bubblewrap program. Default: bwrap, searched in PATH.
+	Bwrap string
+	// Root is the folder that tools/sandbox-root.sh built; see DefaultRoot.
+	Root string
+	// RunDir is the parent of the driver's own folder. With the server running
+	// as root it must be one that any user can traverse. The path must be
+	// short, because that of a Unix socket may have 107 bytes. Default: the
+	// system's folder for temporary files.
+	RunDir string
+	// Limits bound each job.
+	Limits sandbox.Limits
+}
+
+// withDefaults fills what is empty.
+func (c Config) withDefaults() Config {
+	if c.Bwrap == "" {
+		c.Bwrap = "bwrap"
+	}
+	if c.RunDir == "" {
+		c.RunDir = os.TempDir()
+	}
+	c.Limits = c.Limits.WithDefaults()
+	return c
+}
+
+// DefaultRoot is where tools/sandbox-root.sh puts the Python root for the user
+// this process runs as. The environment says where an ordinary user's data is;
+// without that there is no default.
+func DefaultRoot(environ map[string]string) string {
+	const below = "portico/sandbox-root"
+	switch {
+	case os.Geteuid() == 0:
+		return filepath.Join("/var/lib", below)
+	case environ["XDG_DATA_HOME"] != "":
+		return filepath.Join(environ["XDG_DATA_HOME"], below)
+	case environ["HOME"] != "":
+		return filepath.Join(environ["HOME"], ".local/share", below)
+	}
+	return ""
+}
+
+// Driver implements sandbox.Driver.
+type Driver struct {
+	config  Config
+	filters [][]byte
+
+	closing context.Context //nolint:containedctx // ends when Close begins
+	close   context.CancelFunc
+
+	mu       sync.Mutex
+	open     bool
+	spawner  *spawner
+	slots    *slots
+	capsules map[*capsule]struct{}
+}
+
+// New returns a driver that did nothing yet. It fails on limits no program can
+// work under, and on an architecture without system-call filters.
+func New(c Config) (*Driver, error) {
+	c = c.withDefaults()
+	if err := c.Limits.Validate(); err != nil {
+		return nil, err
+	}
+	f, err := filters()
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{config: c, filters: f, capsules: map[*capsule]struct{}{}}
+	d.closing, d.close = context.WithCancel(context.Background())
+	return d, nil
+}
+
+// Open makes the driver's folder below RunDir and removes the slots of servers
+// that are gone.
+func (d *Driver) Open(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open || d.closing.Err() != nil {
+		return errors.New("bubblewrap driver: opened twice")
+	}
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
+	s, err := openSlots(d.config.RunDir)
+	if err != nil {
+		return err
+	}
+	d.slots, d.spawner, d.open = s, newSpawner(), true
+	return nil
+}
+
+// keepDescriptors makes what this process inherited from whoever started it
+// end with it: Go closes what it opened itself in the programs it starts, and
+// nothing else.
+func keepDescriptors() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("bubblewrap driver: %w", err)
+	}
+	for _, entry := range open {
+		if n, err := strconv.Atoi(entry.Name()); err == nil && n > 2 {
+			unix.CloseOnExec(n)
+		}
+	}
+	return nil
+}
+
+// Start makes an interpreter. The error says what the machine lacks; Check
+// says it in more words.
+func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
+	bwrap, err := exec.LookPath(d.config.Bwrap)
+	if err != nil {
+		return nil, fmt.Errorf("bubblewrap is not installed: %w", err)
+	}
+	d.mu.Lock()
+	if !d.open {
+		d.mu.Unlock()
+		return nil, errors.New("bubblewrap driver: not open")
+	}
+	s, err := d.slots.take()
+	if err != nil {
+		d.mu.Unlock()
+		return nil, err
+	}
+	c := &capsule{driver: d, slot: s, exited: make(chan struct{})}
+	d.capsules[c] = struct{}{}
+	d.mu.Unlock()
+
+	if err := c.start(ctx, bwrap); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close kills every interpreter and removes their slots.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if !d.open {
+		d.mu.Unlock()
+		return nil
+	}
+	d.open = false
+	d.close()
+	left := make([]*capsule, 0, len(d.capsules))
+	for c := range d.capsules {
+		left = append(left, c)
+	}
+	d.mu.Unlock()
+
+	var failed []error
+	for _, c := range left {
+		failed = append(failed, c.Close())
+	}
+	d.spawner.stop()
+	return errors.Join(failed...)
+}
+
+// forget drops a capsule that is gone.
+func (d *Driver) forget(c *capsule) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.capsules, c)
+}

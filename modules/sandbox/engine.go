@@ -1,0 +1,265 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Deps is what an engine needs.
+type Deps struct {
+	Driver Driver
+	// Pool is how many interpreters wait, ready, for the next jobs.
+	Pool int
+	// MaxConcurrent is how many jobs run at once, MaxQueue how many more may
+	// wait for their turn, and QueueTimeout how long.
+	MaxConcurrent int
+	MaxQueue      int
+	QueueTimeout  time.Duration
+	Logger        *slog.Logger
+}
+
+// Engine runs jobs in interpreters that are ready before they are needed. It
+// is safe for concurrent use.
+type Engine struct {
+	deps  Deps
+	turns chan struct{} // one place for each job that may run
+	idle  chan Capsule
+	taken chan struct{} // told when an idle capsule was taken
+
+	mu      sync.Mutex
+	started bool
+	ctx     context.Context //nolint:containedctx // ends when the engine stops
+	stop    context.CancelFunc
+	work    sync.WaitGroup // jobs, closings and the refiller
+	stats   Stats
+}
+
+// Stats is what an engine does at a moment, and has done.
+type Stats struct {
+	Idle    int // interpreters that wait
+	Running int // jobs
+	Queued  int // jobs that wait for their turn
+	Jobs    int // that have run
+	Cold    int // of them, jobs that found no interpreter ready
+	Refused int // jobs that found the queue full, or waited too long
+}
+
+// New returns an engine that does nothing until Start.
+func New(d Deps) *Engine {
+	d.Pool, d.MaxConcurrent = max(d.Pool, 0), max(d.MaxConcurrent, 1)
+	return &Engine{
+		deps: d, turns: make(chan struct{}, d.MaxConcurrent), idle: make(chan Capsule, d.Pool), taken: make(chan struct{}, 1),
+	}
+}
+
+// Start prepares the driver and begins to fill the pool in the background.
+func (e *Engine) Start(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.started {
+		return errors.New("the sandbox engine was started before")
+	}
+	if err := e.deps.Driver.Open(ctx); err != nil {
+		return err
+	}
+	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	e.started = true
+	e.work.Go(func() { e.refill(e.ctx) })
+	return nil
+}
+
+// Stop ends every job, which answers Cancelled, and every interpreter, and
+// returns when nothing of them is left.
+func (e *Engine) Stop(context.Context) error {
+	e.mu.Lock()
+	stop := e.stop
+	e.stop = nil
+	e.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	e.work.Wait()
+	var failed []error
+	for {
+		select {
+		case c := <-e.idle:
+			failed = append(failed, c.Close())
+		default:
+			return errors.Join(append(failed, e.deps.Driver.Close())...)
+		}
+	}
+}
+
+// Stats returns what the engine does now.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.stats
+	s.Idle = len(e.idle)
+	return s
+}
+
+func (e *Engine) count(change func(s *Stats)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(&e.stats)
+}
+
+// Run runs a job and returns when nothing of it runs any more. It returns
+// ErrBusy when too many jobs wait, ErrUnavailable when no interpreter can be
+// started, and ErrInvalidJob.
+func (e *Engine) Run(ctx context.Context, job Job) (Result, error) {
+	if err := job.Validate(); err != nil {
+		return Result{}, err
+	}
+	engine, ok := e.enter()
+	if !ok {
+		return Result{}, ErrUnavailable.Do("The server is stopping; send the program again.")
+	}
+	defer e.work.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(engine, cancel)() //nolint:contextcheck // the engine may end before the caller
+	if err := e.wait(ctx); err != nil {
+		return Result{}, err
+	}
+	defer func() { <-e.turns }()
+	e.count(func(s *Stats) { s.Running++; s.Jobs++ })
+	defer e.count(func(s *Stats) { s.Running-- })
+	return e.run(ctx, job)
+}
+
+// enter counts a job in, unless the engine does not run.
+func (e *Engine) enter() (context.Context, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop == nil {
+		return nil, false
+	}
+	e.work.Add(1)
+	return e.ctx, true
+}
+
+// wait takes a turn.
+func (e *Engine) wait(ctx context.Context) error {
+	select {
+	case e.turns <- struct{}{}:
+		return nil
+	default:
+	}
+	if !e.queue() {
+		return ErrBusy.Do("Send the program again after Retry-After.").After(time.Second)
+	}
+	defer e.count(func(s *Stats) { s.Queued-- })
+	timer := time.NewTimer(e.deps.QueueTimeout)
+	defer timer.Stop()
+	select {
+	case e.turns <- struct{}{}:
+		return nil
+	case <-timer.C:
+		e.count(func(s *Stats) { s.Refused++ })
+		return ErrBusy.Do("Send the program again after Retry-After.").After(time.Second)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *Engine) queue() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stats.Queued >= e.deps.MaxQueue {
+		e.stats.Refused++
+		return false
+	}
+	e.stats.Queued++
+	return true
+}
+
+// maxAttempts is how many interpreters a job tries that die before they took
+// it.
+const maxAttempts = 3
+
+func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
+	var gone error
+	for range maxAttempts {
+		c, err := e.capsule(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return Result{}, ctx.Err()
+			}
+			return Result{}, unavailable(err)
+		}
+		result, err := c.Run(ctx, job)
+		e.work.Go(func() {
+			if err := c.Close(); err != nil {
+				e.deps.Logger.Error("a sandbox could not be removed", "error", err)
+			}
+		})
+		if !errors.Is(err, ErrCapsuleGone) {
+			return result, err
+		}
+		gone = err
+		e.deps.Logger.WarnContext(ctx, "an interpreter died before it took its program", "error", errors.Unwrap(err))
+	}
+	return Result{}, unavailable(gone)
+}
+
+func unavailable(err error) error {
+	return ErrUnavailable.Do("The operator finds out why with: portico doctor").With(err)
+}
+
+// capsule takes a ready interpreter, or starts one.
+func (e *Engine) capsule(ctx context.Context) (Capsule, error) {
+	select {
+	case c := <-e.idle:
+		select {
+		case e.taken <- struct{}{}:
+		default: // the refiller will look anyway
+		}
+		return c, nil
+	default:
+		e.count(func(s *Stats) { s.Cold++ })
+		return e.deps.Driver.Start(ctx)
+	}
+}
+
+// Pauses of the refiller when interpreters do not start.
+const (
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// refill keeps the pool full until the engine stops.
+func (e *Engine) refill(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		if len(e.idle) == cap(e.idle) {
+			select {
+			case <-e.taken:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		c, err := e.deps.Driver.Start(ctx)
+		if err == nil {
+			e.idle <- c // only this goroutine adds, so there is room
+			pause = firstPause
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		e.deps.Logger.Error("no interpreter can be started; see portico doctor", "error", err, "again", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, longestPause)
+	}
+}

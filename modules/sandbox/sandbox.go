@@ -1,0 +1,159 @@
+// Package sandbox runs code that nobody trusts: each job in an interpreter of
+// its own, isolated by a driver, ready before it is needed.
+package sandbox
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// Paths that programs see, the same under every driver.
+const (
+	// ToolSocket is the Unix socket that serves Job.Gateway, and nobody else.
+	ToolSocket = "/run/portico/tool.sock"
+	// ToolsDir holds Job.Files and is importable as the package refly_tools.
+	ToolsDir = "/refly_tools"
+	// WorkDir is the program's current and home directory.
+	WorkDir = "/mnt/data"
+)
+
+// MaxCode is the longest program, in bytes.
+const MaxCode = 4 << 20
+
+// Exit codes that Portico itself gives, as a shell would.
+const (
+	ExitTimedOut = 124
+	ExitKilled   = 137
+)
+
+// MaxLine is the longest piece of a line, in bytes, that Job.Output is given;
+// a longer line arrives in several pieces.
+const MaxLine = 64 << 10
+
+// Stream names one of a program's two outputs.
+type Stream string
+
+// The two outputs of a program.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+)
+
+// Status says how an execution ended.
+type Status string
+
+// The ends of an execution.
+const (
+	Completed   Status = "completed"     // exit code 0
+	Failed      Status = "failed"        // any other exit code, and death by a signal
+	TimedOut    Status = "timed_out"     // over Job.Timeout; everything was killed
+	Cancelled   Status = "cancelled"     // the caller's context ended; everything was killed
+	OutOfMemory Status = "out_of_memory" // the program died of the memory limit
+	Killed      Status = "killed"        // SIGKILL that nobody here sent, or a limit the host enforces
+)
+
+// File is one file of the injected SDK.
+type File struct {
+	// Path is relative to ToolsDir, separated by slashes.
+	Path    string
+	Content []byte
+}
+
+// Job is one program and everything it may see.
+type Job struct {
+	// Code is Python source, UTF-8, at most MaxCode bytes.
+	Code string
+	// Env is the program's environment, besides PATH, HOME, LANG and TMPDIR,
+	// which it may override.
+	Env map[string]string
+	// Files are readable, not writable, below ToolsDir.
+	Files []File
+	// Gateway serves ToolSocket for this job only. Without one there is no
+	// socket, and the program reaches nothing outside.
+	Gateway http.Handler
+	// Timeout is the wall-clock limit of the user's code.
+	Timeout time.Duration
+	// Output, if set, receives each line as it appears, without its line end,
+	// and the last one even if it has none. Calls do not overlap, and none
+	// comes after Run returned. A slow Output slows the program down.
+	Output func(s Stream, line string)
+}
+
+// Result is what came out of a job, also of one that was killed.
+type Result struct {
+	// Stdout and Stderr are valid UTF-8 without NUL: other bytes are replaced
+	// by U+FFFD. Output over the limit is dropped at the end, and a last line
+	// says how many bytes were.
+	Stdout, Stderr               string
+	StdoutDropped, StderrDropped int64
+	// ExitCode is the program's own, 128 + the number of the signal it died
+	// of, ExitTimedOut after a timeout, or ExitKilled when it was cancelled.
+	ExitCode int
+	Status   Status
+	Duration time.Duration
+}
+
+// Driver makes isolated interpreters. All drivers pass sandboxtest.
+type Driver interface {
+	// Open prepares the driver and removes what a crashed server left.
+	Open(ctx context.Context) error
+	// Start makes an interpreter that is ready and ran no user code yet.
+	Start(ctx context.Context) (Capsule, error)
+	// Close kills what is left and releases everything Open took.
+	Close() error
+}
+
+// Capsule is one isolated interpreter. It runs one job in its life.
+type Capsule interface {
+	// Run hands the job over and returns when nothing of it runs any more: no
+	// process, no gateway call. A job that was killed is a Result, not an
+	// error. ErrCapsuleGone means that no user code ran. Run uses the capsule
+	// up: Close must still be called, and a second Run fails.
+	Run(ctx context.Context, job Job) (Result, error)
+	// Close kills everything in the capsule and returns when it is gone.
+	Close() error
+}
+
+// Errors that callers of the engine and its drivers see.
+var (
+	// ErrBusy is returned when the queue is full or the wait in it too long.
+	ErrBusy = errs.New(errs.RateLimited, "All sandboxes are in use.")
+	// ErrUnavailable is returned when no sandbox can be started here.
+	ErrUnavailable = errs.New(errs.Unavailable, "The sandbox cannot run code at the moment.")
+	// ErrInvalidJob is returned for a job that breaks a rule of Job.
+	ErrInvalidJob = errs.New(errs.Invalid, "The program cannot be run.")
+	// ErrCapsuleGone is returned by Capsule.Run when the interpreter died, or
+	// was closed, before it took the job.
+	ErrCapsuleGone = errs.New(errs.Unavailable, "The sandbox went away before it took the program.")
+)
+
+// Validate reports the first rule that the job breaks, as ErrInvalidJob.
+func (j Job) Validate() error {
+	switch {
+	case len(j.Code) > MaxCode:
+		return ErrInvalidJob.Do("Send at most 4 MiB of code.")
+	case !utf8.ValidString(j.Code):
+		return ErrInvalidJob.Do("Send the code as UTF-8.")
+	case j.Timeout <= 0:
+		return ErrInvalidJob.Do("Give a timeout above zero.")
+	}
+	for name, value := range j.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) ||
+			!utf8.ValidString(name) || !utf8.ValidString(value) {
+			return ErrInvalidJob.Do("An environment variable has a name or a value that no program can have.")
+		}
+	}
+	for _, f := range j.Files {
+		if f.Path == "" || f.Path == "." || f.Path != path.Clean(f.Path) || path.IsAbs(f.Path) ||
+			f.Path == ".." || strings.HasPrefix(f.Path, "../") || strings.ContainsRune(f.Path, 0) {
+			return ErrInvalidJob.Do("A file of the SDK has a path that leaves its folder.")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,473 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// Attack tries programs that want more than they may have. Each states what
+// the safe outcome is and checks it from outside where it can.
+func (s Suite) Attack(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T){
+		"identity":          s.testIdentity,
+		"system calls":      s.testSystemCalls,
+		"socket families":   s.testSocketFamilies,
+		"network":           s.testNetwork,
+		"host files":        s.testHostFiles,
+		"host processes":    s.testHostProcesses,
+		"other executions":  s.testOtherExecutions,
+		"open descriptors":  s.testDescriptors,
+		"memory":            s.testMemory,
+		"forks and threads": s.testForks,
+		"disk":              s.testDisk,
+		"files":             s.testManyFiles,
+		"open files":        s.testOpenFiles,
+		"flood":             s.testFlood,
+		"nothing survives":  s.testSurvivors,
+		"the interpreter":   s.testInterpreter,
+		"the control road":  s.testControl,
+		"tool flood":        s.testToolFlood,
+		"devices":           s.testDevices,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+func (s Suite) testIdentity(t *testing.T) {
+	r := s.program(t, `
+import os
+status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Groups"):
+    print(name, status[name].strip())
+print(os.getuid() != 0, os.getgid() != 0, os.getgroups())
+for change in (lambda: os.setuid(0), lambda: os.setgid(0), lambda: os.setgroups([0]), lambda: os.nice(-5), lambda: os.chroot("/tmp")):
+    try:
+        change(); print("changed")
+    except OSError:
+        pass
+maps = open("/proc/self/uid_map").read().split()
+print(maps[0] != "0" and maps[2] == "1")`)
+	require.Equal(t, `CapInh 0000000000000000
+CapPrm 0000000000000000
+CapEff 0000000000000000
+CapBnd 0000000000000000
+CapAmb 0000000000000000
+NoNewPrivs 1
+Seccomp 2
+Groups
+True True []
+True
+`, strings.ReplaceAll(r.Stdout, "Groups \n", "Groups\n"), r.Stderr)
+}
+
+// Every rule of the filters bites, not only the first group.
+func (s Suite) testSystemCalls(t *testing.T) {
+	r := s.program(t, `
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+NR = dict(mount=165, umount2=166, pivot_root=155, chroot=161, ptrace=101, process_vm_readv=310, bpf=321, perf_event_open=298,
+          keyctl=250, add_key=248, userfaultfd=323, unshare=272, setns=308, init_module=175, finit_module=313, kexec_load=246,
+          open_by_handle_at=304, name_to_handle_at=303, io_uring_setup=425, swapon=167, reboot=169, settimeofday=164, sethostname=170,
+          acct=163, personality=135, memfd_create=319, shmget=29, msgget=68, semget=64, mq_open=240, fsopen=430, open_tree=428,
+          move_mount=429, mount_setattr=442, pidfd_getfd=438, kcmp=312, quotactl=179, syslog=103, iopl=172) if os.uname().machine == "x86_64" else \
+     dict(mount=40, umount2=39, pivot_root=41, chroot=51, ptrace=117, process_vm_readv=270, bpf=280, perf_event_open=241,
+          keyctl=219, add_key=217, userfaultfd=282, unshare=97, setns=268, init_module=105, finit_module=273, kexec_load=104,
+          open_by_handle_at=265, name_to_handle_at=264, io_uring_setup=425, swapon=224, reboot=142, settimeofday=170, sethostname=161,
+          acct=89, personality=92, memfd_create=279, shmget=194, msgget=186, semget=190, mq_open=180, fsopen=430, open_tree=428,
+          move_mount=429, mount_setattr=442, pidfd_getfd=438, kcmp=272, quotactl=60, syslog=116)
+for name, nr in NR.items():
+    ctypes.set_errno(0)
+    result = libc.syscall(nr, 0, 0, 0, 0, 0, 0)
+    if result != -1 or ctypes.get_errno() != errno.EPERM:
+        print(name, result, errno.errorcode.get(ctypes.get_errno()))
+clone = 56 if os.uname().machine == "x86_64" else 220
+for flag in (0x10000000, 0x00020000, 0x40000000, 0x20000000, 0x08000000, 0x04000000, 0x02000000):
+    ctypes.set_errno(0)
+    result = libc.syscall(clone, flag | 17, 0, 0, 0, 0)
+    if result == 0: os._exit(9)
+    if result != -1 or ctypes.get_errno() != errno.EPERM:
+        print("clone", hex(flag), result, ctypes.get_errno())
+ctypes.set_errno(0)
+if libc.syscall(435, 0, 0) != -1 or ctypes.get_errno() != errno.ENOSYS:
+    print("clone3", ctypes.get_errno())
+ctypes.set_errno(0)
+if libc.syscall(10000) != -1 or ctypes.get_errno() != errno.ENOSYS:
+    print("unknown", ctypes.get_errno())
+print("done")`)
+	require.Equal(t, "done\n", r.Stdout, r.Stderr)
+}
+
+func (s Suite) testSocketFamilies(t *testing.T) {
+	r := s.program(t, `
+import errno, socket
+for family in range(0, 50):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+        try:
+            socket.socket(family, kind).close()
+            if family not in (1, 2, 10): print("opened", family, kind)
+        except OSError as e:
+            if family not in (1, 2, 10) and e.errno != errno.EAFNOSUPPORT: print(family, kind, e)
+print("done")`)
+	require.Equal(t, "done\n", r.Stdout, r.Stderr)
+}
+
+func (s Suite) testNetwork(t *testing.T) {
+	address, reached := listen(t)
+	host, port, _ := strings.Cut(address, ":")
+	r := s.program(t, fmt.Sprintf(`
+import socket
+for target in (("%s", %s), ("1.1.1.1", 53), ("169.254.169.254", 80), ("::1", %s), ("10.0.0.1", 80)):
+    try:
+        socket.create_connection(target, timeout=2).close(); print("connected", target)
+    except OSError: pass
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("8.8.8.8", 53)); print("sent")
+except OSError: pass
+try:
+    socket.getaddrinfo("example.com", 80); print("resolved")
+except OSError: pass
+print([line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]])
+# An abstract socket of the host is in another network namespace.
+try:
+    s = socket.socket(socket.AF_UNIX); s.connect("\0portico-test"); print("abstract")
+except OSError: pass`, host, port, port))
+	require.Equal(t, "['lo']\n", r.Stdout, r.Stderr)
+	require.False(t, reached.Load())
+}
+
+func (s Suite) testHostFiles(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("top secret"), 0o644))
+	wd, err := os.Getwd()
+	require.NoError(t, err)
+	r := s.program(t, fmt.Sprintf(`
+import os
+for path in (%q, %q, "/root", "/home", "/etc/shadow", "/var", "/sys", "/boot", "/usr/bin/apt-get", "/usr/bin/bash", "/bin/sh", "/proc/1/root%s"):
+    if os.path.exists(path): print("exists", path)
+os.symlink(%q, "link")
+try:
+    open("link"); print("followed")
+except OSError: pass
+for path in ("/proc/1/environ", "/proc/1/cwd", "/proc/kcore", "/proc/sysrq-trigger", "/proc/1/mem"):
+    try:
+        print("read", path, open(path, "rb").read(10))
+    except OSError: pass
+for word in (%q, "portico-sandbox-", "api_key"):
+    if word in open("/proc/1/cmdline").read(): print("seen", word)
+print(sorted(os.listdir("/etc")))`, secret, wd, secret, secret, filepath.Dir(secret)))
+	require.NotContains(t, r.Stdout, "exists")
+	require.NotContains(t, r.Stdout, "followed")
+	require.NotContains(t, r.Stdout, "seen")
+	require.NotContains(t, r.Stdout, "PORTICO")
+	require.Contains(t, r.Stdout, "passwd")
+}
+
+func (s Suite) testHostProcesses(t *testing.T) {
+	r := s.program(t, fmt.Sprintf(`
+import os, signal
+print(sorted(int(p) for p in os.listdir("/proc") if p.isdigit()))
+for pid in (%d, %d):
+    try:
+        os.kill(pid, 0); print("reached", pid)
+    except OSError: pass
+print(os.uname().nodename)`, os.Getpid(), os.Getppid()))
+	require.Equal(t, "[1, 2]\nsandbox\n", r.Stdout, r.Stderr)
+}
+
+// Two programs at once do not see each other's sockets, files or processes.
+func (s Suite) testOtherExecutions(t *testing.T) {
+	d := s.open(t, sandbox.Limits{})
+	gateway := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
+	}
+	waiting, release := make(chan struct{}), make(chan struct{})
+	done := make(chan sandbox.Result, 1)
+	victim, err := d.Start(t.Context())
+	require.NoError(t, err)
+	go func() {
+		r, err := victim.Run(t.Context(), sandbox.Job{
+			Code: client + "open('/tmp/victim-secret','w').write('x')\nopen('victim-secret','w').write('x')\nprint(call('/wait'))", Timeout: time.Minute,
+			Gateway: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				close(waiting)
+				<-release
+				fmt.Fprint(w, "victim")
+			}),
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	<-waiting
+	r := run(t, d, sandbox.Job{Gateway: gateway("attacker"), Code: client + `
+import os
+print(call("/x"))
+found = []
+for folder, dirs, files in os.walk("/"):
+    dirs[:] = [d for d in dirs if os.path.join(folder, d) not in ("/proc", "/usr", "/sys")]
+    found += [os.path.join(folder, f) for f in files if "victim" in f or f.endswith(".sock")]
+print(found, len([p for p in os.listdir("/proc") if p.isdigit()]))`})
+	close(release)
+	require.Equal(t, "(200, 'attacker')\n['/run/portico/tool.sock'] 2\n", r.Stdout, r.Stderr)
+	require.Equal(t, "(200, 'victim')\n", (<-done).Stdout)
+	require.NoError(t, victim.Close())
+}
+
+// Nothing that the server has open is open in the sandbox.
+func (s Suite) testDescriptors(t *testing.T) {
+	r := s.program(t, `
+import os
+extra = []
+for pid in ("self", "1"):
+    try:
+        for fd in os.listdir("/proc/%s/fd" % pid):
+            target = os.readlink("/proc/%s/fd/%s" % (pid, fd))
+            if pid == "self" and int(fd) > 2 and "/proc/" not in target: extra.append(target)
+            if pid == "1" and ("/" == target[0] and not target.startswith("/dev/null")): extra.append(target)
+    except OSError: pass
+print(extra)`)
+	require.Equal(t, "[]\n", r.Stdout, r.Stderr)
+}
+
+func (s Suite) testMemory(t *testing.T) {
+	d := s.open(t, sandbox.Limits{Memory: 256 << 20, Disk: 512 << 20, FileSize: 512 << 20})
+	for name, code := range map[string]string{
+		"one process": "x = []\nwhile True: x.append(bytearray(8 << 20))",
+		"many": `
+import os, time
+for _ in range(6):
+    if os.fork() == 0:
+        x = []
+        try:
+            while True: x.append(bytearray(b"x") * (4 << 20)); time.sleep(0.01)
+        except MemoryError: time.sleep(60)
+time.sleep(60)`,
+		"shared": "import mmap, time\nx = []\nwhile True: m = mmap.mmap(-1, 8 << 20); m.write(b'x' * (8 << 20)); x.append(m)",
+		"files":  "import os, time\nwith open('/dev/shm/x', 'wb') as f:\n    while True: f.write(b'x' * (4 << 20)); f.flush()",
+	} {
+		r := run(t, d, sandbox.Job{Code: code, Timeout: 30 * time.Second})
+		require.Contains(t, []sandbox.Status{sandbox.OutOfMemory, sandbox.Failed, sandbox.Killed}, r.Status, "%s: %+v", name, r)
+		require.Less(t, r.Duration, 20*time.Second, name)
+	}
+	r := run(t, d, sandbox.Job{Code: "try:\n    x = bytearray(1 << 30)\nexcept MemoryError: print('caught')"})
+	require.Equal(t, "caught\n", r.Stdout)
+}
+
+func (s Suite) testForks(t *testing.T) {
+	d := s.open(t, sandbox.Limits{Processes: 20})
+	r := run(t, d, sandbox.Job{Code: `
+import os, time
+n = 0
+try:
+    while n < 10000:
+        if os.fork() == 0: time.sleep(60)
+        n += 1
+except OSError as e: print(n < 25, e.errno)`, Timeout: 10 * time.Second})
+	require.Equal(t, "True 11\n", r.Stdout, r.Stderr)
+	r = run(t, d, sandbox.Job{Code: `
+import threading, time
+n = 0
+try:
+    while n < 10000:
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1
+except RuntimeError: print(n < 25)
+import os; os._exit(0)`, Timeout: 10 * time.Second})
+	require.Equal(t, "True\n", r.Stdout, r.Stderr)
+	r = run(t, d, sandbox.Job{Code: "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", Timeout: time.Second})
+	require.Equal(t, sandbox.TimedOut, r.Status)
+}
+
+func (s Suite) testDisk(t *testing.T) {
+	d := s.open(t, sandbox.Limits{FileSize: 1 << 20, Disk: 4 << 20})
+	r := run(t, d, sandbox.Job{Code: `
+import os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def attempt(path):
+    written = 0
+    try:
+        with open(path, "wb", buffering=0) as f:
+            while True: written += f.write(b"x" * 65536)
+    except OSError as e: return written, e.errno
+print(attempt("/tmp/one"))
+total = 0
+for n in range(20):
+    written, code = attempt("/mnt/data/%d" % n)
+    total += written
+print(total <= 4 << 20, code)
+for folder in ("/", "/run", "/etc", "/refly_tools", "/opt/portico"):
+    try: open(folder + "/x", "w"); print("wrote", folder)
+    except OSError: pass`})
+	require.Equal(t, "(1048576, 27)\nTrue 28\n", r.Stdout, r.Stderr)
+	r = run(t, d, sandbox.Job{Code: "f = open('/tmp/x', 'wb')\nwhile True: f.write(b'x' * 65536)"})
+	require.NotEqual(t, sandbox.Completed, r.Status)
+}
+
+func (s Suite) testManyFiles(t *testing.T) {
+	d := s.open(t, sandbox.Limits{Inodes: 2000})
+	r := run(t, d, sandbox.Job{Timeout: 20 * time.Second, Code: `
+import os
+try:
+    for n in range(2_000_000): os.mkdir("/tmp/%d" % n)
+    print("made them all")
+except OSError as e: print("refused")`})
+	require.NotContains(t, r.Stdout, "made them all")
+	require.Less(t, r.Duration, 15*time.Second)
+	// A tree too deep and too long for paths does not stop the cleaning up.
+	r = run(t, s.open(t, sandbox.Limits{}), sandbox.Job{Code: `
+import os
+for n in range(2000):
+    os.mkdir("d" * 200); os.chdir("d" * 200)
+print("deep")`})
+	require.Equal(t, "deep\n", r.Stdout, r.Stderr)
+}
+
+func (s Suite) testOpenFiles(t *testing.T) {
+	r := run(t, s.open(t, sandbox.Limits{OpenFiles: 64}), sandbox.Job{Code: `
+import os, resource
+opened = []
+try:
+    while True: opened.append(os.open("/dev/null", 0))
+except OSError as e: print(len(opened) < 64, e.errno)
+for f in opened: os.close(f)
+for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+    soft, hard = resource.getrlimit(which)
+    try: resource.setrlimit(which, (hard + 1, hard + 1)); print("raised", which)
+    except (ValueError, OSError): pass`})
+	require.Equal(t, "True 24\n", r.Stdout, r.Stderr)
+}
+
+func (s Suite) testFlood(t *testing.T) {
+	d := s.open(t, sandbox.Limits{Output: 1 << 16})
+	var longest, lines int
+	r := run(t, d, sandbox.Job{
+		Code: "import os\nwhile True: os.write(1, b'x' * 65536)", Timeout: time.Second,
+		Output: func(_ sandbox.Stream, l string) { longest, lines = max(longest, len(l)), lines+1 },
+	})
+	require.Equal(t, sandbox.TimedOut, r.Status)
+	require.Positive(t, r.StdoutDropped)
+	require.LessOrEqual(t, len(r.Stdout), 1<<16+100)
+	require.LessOrEqual(t, longest, sandbox.MaxLine)
+	require.LessOrEqual(t, lines, 4)
+}
+
+// A program that ends leaves no process, however it hides.
+func (s Suite) testSurvivors(t *testing.T) {
+	mark := "portico-survivor-" + strconv.Itoa(os.Getpid())
+	r := s.program(t, fmt.Sprintf(`
+import os, signal, sys, time
+for n in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for s in range(1, 32):
+                try: signal.signal(s, signal.SIG_IGN)
+                except (OSError, ValueError): pass
+            os.execv("/usr/bin/python3", ["%s", "-c", "import time; time.sleep(600)"])
+        os._exit(0)
+time.sleep(0.3)
+print("left")`, mark))
+	require.Equal(t, "left\n", r.Stdout, r.Stderr)
+	require.Empty(t, processes(t, mark))
+}
+
+// processes lists the host's processes whose command line holds a mark.
+func processes(t *testing.T, mark string) []string {
+	t.Helper()
+	var found []string
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.Contains(string(line), mark) && e.Name() != strconv.Itoa(os.Getpid()) {
+			found = append(found, e.Name())
+		}
+	}
+	return found
+}
+
+// Programs that fight their own interpreter harm nobody else.
+func (s Suite) testInterpreter(t *testing.T) {
+	d := s.open(t, sandbox.Limits{})
+	for name, code := range map[string]string{
+		"recursion":   "import sys; sys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+		"bytecode":    "exec(type((lambda: 0).__code__)(0, 0, 0, 0, 0, 0, b'\\x64\\x00' * 1000, (), (), (), '', '', '', 0, b'', b'', (), ()))",
+		"closed":      "import os\nfor n in range(100):\n    try: os.close(n)\n    except OSError: pass\nraise ValueError",
+		"no builtins": "import builtins\nfor n in list(vars(builtins)):\n    delattr(builtins, n)",
+		"kill all":    "import os\nos.kill(-1, 9)",
+		"kill init":   "import os\nfor s in (9, 15, 19, 11): os.kill(1, s)\nprint('alive')",
+		"hooks":       "import sys, atexit\nsys.excepthook = None\natexit.register(lambda: 1/0)\nsys.stdout = None\nraise ValueError",
+	} {
+		r := run(t, d, sandbox.Job{Code: code, Timeout: 3 * time.Second})
+		require.Less(t, r.Duration, 15*time.Second, "%s: %+v", name, r)
+	}
+	r := run(t, d, sandbox.Job{Code: "print('fine')"})
+	require.Equal(t, "fine\n", r.Stdout)
+}
+
+// Neither the job nor anything of the host's side of it is left to read.
+func (s Suite) testControl(t *testing.T) {
+	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{Env: map[string]string{"REFLY_TOOL_SERVICE_API_KEY": "rf_marker"}, Code: `
+import gc, os, sys
+for fd in range(3, 256):
+    try: os.fstat(fd); print("open", fd, os.readlink("/proc/self/fd/%d" % fd))
+    except OSError: pass
+print(open("/proc/self/cmdline").read().replace("\0", " "))
+print([k for k in vars(sys.modules["__main__"]) if not k.startswith("__")])
+frame = sys._getframe()
+names = set()
+while frame: names |= set(frame.f_locals); frame = frame.f_back
+print("job" in names)`})
+	require.NotContains(t, r.Stdout, "open ")
+	require.NotContains(t, r.Stdout, "rf_marker")
+	require.True(t, strings.HasSuffix(r.Stdout, "False\n"), r.Stdout)
+}
+
+func (s Suite) testToolFlood(t *testing.T) {
+	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
+		Gateway: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }),
+		Code: client + `
+import time
+sockets = []
+try:
+    for _ in range(200):
+        s = socket.socket(socket.AF_UNIX); s.settimeout(1); s.connect("/run/portico/tool.sock"); sockets.append(s)
+except OSError: pass
+for s in sockets: s.close()
+time.sleep(0.2)
+print(call("/x"))
+c = Connection("x", timeout=5); c.connect()
+c.sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: " + b"x" * (2 << 20))
+try: print(c.sock.recv(12))
+except OSError: print("reset")`,
+	})
+	require.Contains(t, r.Stdout, "(200, 'ok')", r.Stderr)
+}
+
+func (s Suite) testDevices(t *testing.T) {
+	r := s.program(t, `
+import os, stat
+for mode, dev in ((stat.S_IFBLK, os.makedev(8, 0)), (stat.S_IFCHR, os.makedev(1, 1))):
+    try: os.mknod("/tmp/device", mode | 0o666, dev); print("made a device")
+    except OSError: pass
+print(sorted(os.listdir("/dev")))
+open("sparse", "wb").truncate(1 << 20)
+for name in ("/dev/kmsg", "/dev/mem", "/dev/sda", "/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/vsock"):
+    if os.path.exists(name): print("exists", name)`)
+	require.NotContains(t, r.Stdout, "made a device")
+	require.NotContains(t, r.Stdout, "exists")
+	require.Contains(t, r.Stdout, "urandom")
+}
