@@ -1,0 +1,76 @@
+package program
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// identity is who a program is to the tools it calls.
+type identity struct {
+	key  account.Plaintext
+	call tool.Call
+}
+
+// environment is what the SDK reads, under the names of the wire contract.
+// What is empty is left out.
+func (i identity) environment(debug bool) map[string]string {
+	env := map[string]string{
+		"REFLY_TOOL_SERVICE_API_URL":  "unix://" + sandbox.ToolSocket,
+		"REFLY_TOOL_SERVICE_API_KEY":  i.key.Reveal(),
+		"REFLY_PTC_DEBUG":             "false",
+		"REFLY_CANVAS_ID":             i.call.CanvasID,
+		"REFLY_RESULT_ID":             i.call.ResultID,
+		"REFLY_RESULT_VERSION":        version(i.call.Version),
+		"REFLY_PTC_CALL_ID":           i.call.CallID,
+		"REFLY_EXECUTOR_SLIM_INVOKER": "refly-api",
+	}
+	if debug {
+		env["REFLY_PTC_DEBUG"] = "true"
+	}
+	for name, value := range env {
+		if value == "" {
+			delete(env, name)
+		}
+	}
+	return env
+}
+
+// gateway is the only thing a program reaches: the execution of tools, as the
+// identity it was given, whatever its requests claim.
+type gateway struct {
+	id  identity
+	api http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != tool.ExecutePath || r.Method != http.MethodPost {
+		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" only.").Do("Call tools through refly_tools."))
+		return
+	}
+	r = r.Clone(r.Context())
+	kept := http.Header{}
+	for name, values := range r.Header {
+		switch name {
+		case "Content-Type", "Content-Encoding", "Accept", "User-Agent", "Idempotency-Key":
+			kept[name] = values
+		}
+	}
+	kept.Set("X-API-Key", g.id.key.Reveal())
+	kept.Set("x-ptc-call-id", g.id.call.CallID)
+	kept.Set("x-refly-result-id", g.id.call.ResultID)
+	for name, value := range map[string]string{"x-refly-result-version": version(g.id.call.Version), "x-refly-canvas-id": g.id.call.CanvasID} {
+		if value != "" {
+			kept.Set(name, value)
+		}
+	}
+	r.Header = kept
+	r.Host = strings.TrimPrefix(sandbox.ToolSocket, "/")
+	g.api.ServeHTTP(w, r)
+}

@@ -1,0 +1,112 @@
+// Package program runs programs: it decides whether code may call tools, gives
+// the code a run, an identity and the SDK, runs it in a sandbox, shows its
+// output live and records how it ended.
+package program
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sdkbundle"
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// Policy decides about programmatic tool calling.
+type Policy interface {
+	Decide(q ptc.Question) ptc.Decision
+	SandboxDebug() bool
+}
+
+// Keys makes the keys that programs call tools with.
+type Keys interface {
+	TemporaryKey(ctx context.Context, a actor.Actor) (account.Plaintext, error)
+}
+
+// SDK finds the files of refly_tools.
+type SDK interface {
+	Current(ctx context.Context, a actor.Actor) (sdkbundle.Bundle, error)
+}
+
+// Sandbox runs code.
+type Sandbox interface {
+	Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error)
+}
+
+// Settings are the limits of programs.
+type Settings struct {
+	// Timeout is the wall-clock limit of a program that names none, and
+	// MaxTimeout the longest it may name.
+	Timeout, MaxTimeout time.Duration
+	// MaxLog is how much output of one program is shown live, in bytes.
+	MaxLog int
+}
+
+// Deps is what the module needs.
+type Deps struct {
+	DB       *database.DB
+	Runs     *run.Service
+	Tools    *tool.Service
+	Access   Access
+	Sandbox  Sandbox
+	Settings Settings
+	Logger   *slog.Logger
+}
+
+// Access is what a program is allowed and given.
+type Access struct {
+	Policy Policy
+	Keys   Keys
+	SDK    SDK
+	// API answers the calls of programs as it answers any other.
+	API http.Handler
+}
+
+// Module is the wired package.
+type Module struct{ Service *Service }
+
+// New wires the module and starts nothing.
+func New(d Deps) *Module { return &Module{Service: &Service{Deps: d}} }
+
+// maxBody is the largest request: the longest program, escaped.
+const maxBody = 4 * sandbox.MaxCode
+
+// Register adds the module's route.
+func (m *Module) Register(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "execute-code", Method: http.MethodPost, Path: "/v1/sandbox/execute", Tag: "sandbox",
+		Summary: "Run a program that may call tools",
+		Description: "Runs Python in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
+			"/v1/action/{resultId}/events; name a resultId of your own to know it beforehand. Ending the request ends the program.",
+		Errors:    []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable},
+		BodyLimit: maxBody,
+	}, m.execute)
+}
+
+type executeInput struct {
+	Body struct {
+		Code     string   `json:"code" minLength:"1" maxLength:"4194304" doc:"The program"`
+		Language string   `json:"language" enum:"python" doc:"Its language"`
+		Toolsets []string `json:"toolsets,omitempty" maxItems:"200" doc:"The only toolsets it may call; empty for all that the user may"`
+		Timeout  int      `json:"timeout,omitempty" minimum:"1" doc:"Wall-clock limit in milliseconds; the server has a default and a maximum"`
+		ResultID string   `json:"resultId,omitempty" maxLength:"64" doc:"A running run to work in, or the id of a run to create"`
+		CanvasID string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to"`
+		Title    string   `json:"title,omitempty" maxLength:"500" doc:"Shown in lists"`
+	}
+}
+
+func (m *Module) execute(ctx context.Context, who actor.Actor, in *executeInput) (Outcome, error) {
+	return m.Service.Execute(ctx, who, Request{
+		Code: in.Body.Code, Language: in.Body.Language, Toolsets: in.Body.Toolsets, Timeout: time.Duration(in.Body.Timeout) * time.Millisecond,
+		ResultID: in.Body.ResultID, CanvasID: in.Body.CanvasID, Title: in.Body.Title,
+	})
+}

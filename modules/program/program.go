@@ -1,0 +1,112 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// Request is one program to run.
+type Request struct {
+	Code     string
+	Language string
+	Toolsets []string // the only ones it may call; empty for all
+	Timeout  time.Duration
+	// ResultID names a running run to work in, or a run to create.
+	ResultID string
+	CanvasID string
+	Title    string
+}
+
+// Outcome is how a program ended.
+type Outcome struct {
+	Stdout   string         `json:"stdout"`
+	Stderr   string         `json:"stderr"`
+	ExitCode int            `json:"exitCode" doc:"The program's own; 128 + n after signal n, 124 after the timeout"`
+	Status   sandbox.Status `json:"status" enum:"completed,failed,timed_out,cancelled,out_of_memory,killed"`
+	// DurationMS is the wall-clock time of the program.
+	DurationMS int64      `json:"durationMs"`
+	ResultID   string     `json:"resultId"`
+	Version    int        `json:"version"`
+	CallID     string     `json:"callId" doc:"The record of the program"`
+	ToolCalls  []ToolCall `json:"toolCalls" doc:"The calls it made, in order; their results are in their records"`
+	Warnings   []string   `json:"warnings" doc:"What the program did not get, and why"`
+}
+
+// ToolCall is one call of a program, without its result.
+type ToolCall struct {
+	CallID     string      `json:"callId"`
+	ToolsetKey string      `json:"toolsetKey"`
+	ToolName   string      `json:"toolName"`
+	Status     tool.Status `json:"status" enum:"executing,completed,failed"`
+	Error      string      `json:"error,omitempty"`
+	DurationMS int64       `json:"durationMs"`
+}
+
+func (r *Request) validate(s Settings) error {
+	switch {
+	case strings.TrimSpace(r.Code) == "":
+		return errs.New(errs.Invalid, "code is empty.")
+	case !utf8.ValidString(r.Code) || strings.ContainsRune(r.Code, 0):
+		return errs.New(errs.Invalid, "code must be UTF-8 without NUL.")
+	case len(r.Code) > sandbox.MaxCode:
+		return errs.Newf(errs.TooLarge, "code must not be larger than %d bytes.", sandbox.MaxCode)
+	case r.Language != "python":
+		return errs.Newf(errs.Invalid, "language %q cannot be run.", r.Language).Do("Send python.")
+	case r.Timeout > s.MaxTimeout:
+		return errs.Newf(errs.Invalid, "timeout must not be longer than %d milliseconds.", s.MaxTimeout.Milliseconds())
+	case r.Timeout < 0:
+		return errs.New(errs.Invalid, "timeout must not be negative.")
+	}
+	if r.Timeout == 0 {
+		r.Timeout = s.Timeout
+	}
+	return nil
+}
+
+// answer is the record of a program that ended.
+func (o Outcome) answer() (tool.Answer, error) {
+	data, err := json.Marshal(map[string]any{
+		"stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS,
+	})
+	if err != nil {
+		return tool.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)
+	}
+	if o.Status == sandbox.Completed {
+		return tool.Answer{Status: tool.Success, Data: data}, nil
+	}
+	return tool.Answer{Status: "error", Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.Status)), Data: data}, nil
+}
+
+// sentence says why a program did not complete.
+func (o Outcome) sentence() string {
+	switch o.Status {
+	case sandbox.TimedOut:
+		return fmt.Sprintf("The program was stopped at its time limit, after %d ms.", o.DurationMS)
+	case sandbox.Cancelled:
+		return "The program was stopped because the request ended."
+	case sandbox.OutOfMemory:
+		return "The program ran out of memory."
+	case sandbox.Killed:
+		return "The program was killed."
+	}
+	return fmt.Sprintf("The program ended with exit code %d.", o.ExitCode)
+}
+
+// finish is how its run ends.
+func (o Outcome) finish() run.Finish {
+	switch o.Status {
+	case sandbox.Completed:
+		return run.Finish{Status: run.Done, PTCEnabled: true}
+	case sandbox.Cancelled:
+		return run.Finish{Status: run.Aborted, PTCEnabled: true, Errors: []string{o.sentence()}}
+	}
+	return run.Finish{Status: run.Failed, PTCEnabled: true, Errors: []string{o.sentence()}}
+}

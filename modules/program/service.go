@@ -1,0 +1,200 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sdkbundle"
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// Service runs programs.
+type Service struct{ Deps }
+
+// settleTimeout bounds the final records of a program, whose caller may be
+// gone.
+const settleTimeout = time.Minute
+
+// Execute runs a program for the actor and returns when it has ended and is
+// recorded. A program that fails is an Outcome; errors are requests that could
+// not be taken and outages. When ctx ends, so does the program.
+func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outcome, error) {
+	if err := req.validate(s.Settings); err != nil {
+		return Outcome{}, err
+	}
+	if err := s.decide(a, req); err != nil {
+		return Outcome{}, err
+	}
+	bundle, warnings, err := s.bundle(ctx, a, req.Toolsets)
+	if err != nil {
+		return Outcome{}, err
+	}
+	key, err := s.Access.Keys.TemporaryKey(ctx, a)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r, ours, err := s.run(ctx, a, req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: req.Language, Toolsets: req.Toolsets})
+	if err != nil {
+		return Outcome{}, err
+	}
+	id := identity{key: key, call: call}
+	log := s.openLog(ctx, call)
+	result, err := s.Sandbox.Run(ctx, sandbox.Job{
+		Code: req.Code, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: files(bundle), Timeout: req.Timeout,
+		Gateway: gateway{id: id, api: s.Access.API}, Output: log.line,
+	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	log.close()
+	if err != nil {
+		return Outcome{}, errors.Join(err, s.refuse(ctx, call, ours, err))
+	}
+	o := Outcome{
+		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status,
+		DurationMS: result.Duration.Milliseconds(), ResultID: r.ResultID, Version: r.Version, CallID: call.CallID,
+		Warnings: warnings,
+	}
+	return s.settle(ctx, a, call, o, ours)
+}
+
+// decide refuses a program where the policy says no, with the reason.
+func (s *Service) decide(a actor.Actor, req Request) error {
+	d := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
+	if d.Enabled {
+		return nil
+	}
+	return errs.New(errs.Forbidden, "Programmatic tool calling is off for this request.").
+		Do(d.Explanation() + " GET /v1/ptc/decision shows every check.")
+}
+
+// bundle returns the SDK for a program. What it lacks is a warning: plain
+// Python works without it.
+func (s *Service) bundle(ctx context.Context, a actor.Actor, keys []string) (sdkbundle.Bundle, []string, error) {
+	warnings := []string{}
+	b, err := s.Access.SDK.Current(ctx, a)
+	if errors.Is(err, sdkbundle.ErrMissing) {
+		s.Logger.WarnContext(ctx, "program runs without the SDK", "error", errors.Unwrap(err))
+		return b, append(warnings, "There is no SDK: refly_tools cannot be imported. "+sdkbundle.ErrMissing.Detail), nil
+	}
+	if err != nil {
+		return b, nil, err
+	}
+	for _, key := range b.Missing(keys) {
+		if !ptc.IsBuiltin(key) {
+			warnings = append(warnings, fmt.Sprintf("Toolset %s is not in the SDK and cannot be imported.", key))
+		}
+	}
+	return b, warnings, nil
+}
+
+func files(b sdkbundle.Bundle) []sandbox.File {
+	out := make([]sandbox.File, len(b.Files))
+	for i, f := range b.Files {
+		out[i] = sandbox.File{Path: f.Path, Content: f.Content}
+	}
+	return out
+}
+
+// run finds the run a program works in, or creates it. ours is true when the
+// end of the program is the end of the run.
+func (s *Service) run(ctx context.Context, a actor.Actor, req Request) (r run.Run, ours bool, err error) {
+	if req.ResultID != "" {
+		r, err = s.Runs.Get(ctx, a, req.ResultID, nil)
+		switch {
+		case errors.Is(err, run.ErrMissing):
+		case err != nil:
+			return r, false, err
+		case !r.Status.Final():
+			return r, false, s.sameCanvas(r, req)
+		}
+	}
+	r, err = s.Runs.Create(ctx, a, run.CreateParams{
+		ResultID: req.ResultID, Title: req.Title, CanvasID: req.CanvasID, Toolsets: req.Toolsets, Type: tool.Program,
+	})
+	return r, true, err
+}
+
+func (s *Service) sameCanvas(r run.Run, req Request) error {
+	if req.CanvasID != "" && req.CanvasID != r.CanvasID {
+		return errs.New(errs.Conflict, "The run belongs to another canvas.").Do("Leave canvasId out, or start a run of its own.")
+	}
+	return nil
+}
+
+// settle records the end of a program, and of its run if that is ours.
+func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o Outcome, ours bool) (Outcome, error) {
+	answer, err := o.answer()
+	if err != nil {
+		return o, err
+	}
+	err = s.Tools.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
+		if !ours {
+			return nil
+		}
+		return s.Runs.Finish(ctx, tx, call.UID, call.ResultID, call.Version, o.finish())
+	})
+	if errors.Is(err, tool.ErrMissing) {
+		return o, errs.New(errs.Unavailable, "The program was given up as dead while it ran.").Do("Run it again.").With(err)
+	}
+	if err != nil {
+		return o, err
+	}
+	o.ToolCalls, err = s.children(ctx, a, call)
+	return o, err
+}
+
+// refuse records that the sandbox did not take a program.
+func (s *Service) refuse(ctx context.Context, call tool.Call, ours bool, cause error) error {
+	answer := tool.Answer{Status: "error", Error: errs.Message(cause), ErrorCode: "NOT_STARTED"}
+	return s.Tools.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
+		if !ours {
+			return nil
+		}
+		return s.Runs.Finish(ctx, tx, call.UID, call.ResultID, call.Version, run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
+	})
+}
+
+// children lists the calls a program made.
+func (s *Service) children(ctx context.Context, a actor.Actor, call tool.Call) ([]ToolCall, error) {
+	calls := []ToolCall{}
+	q := httpapi.PageQuery{Limit: httpapi.MaxPageSize}
+	for {
+		page, err := s.Tools.List(ctx, a, tool.Filter{ParentID: call.CallID}, q)
+		if err != nil {
+			return calls, err
+		}
+		for _, c := range page.Items {
+			calls = append(calls, ToolCall{
+				CallID: c.CallID, ToolsetKey: c.Toolset, ToolName: c.Tool, Status: c.Status, Error: c.Error,
+				DurationMS: c.UpdatedAt.Sub(c.CreatedAt).Milliseconds(),
+			})
+		}
+		if page.NextCursor == "" {
+			return calls, nil
+		}
+		q.Cursor = page.NextCursor
+	}
+}
+
+// version is how a version is written where it is written at all: the wire
+// contract leaves out the first, which is 0.
+func version(v int) string {
+	if v == 0 {
+		return ""
+	}
+	return strconv.Itoa(v)
+}
