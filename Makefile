@@ -8,8 +8,9 @@ SHELL := /bin/bash
 # How long each fuzz target runs.
 FUZZTIME ?= 30s
 
-# .env is read as a shell reads it; see .env.example.
-LOAD_ENV := set -a; [ ! -f .env ] || . ./.env; set +a
+# .env is read as a shell reads it; see .env.example. Who tries the product
+# from here wants programs to run: PTC is on unless something says otherwise.
+LOAD_ENV := set -a; [ ! -f .env ] || . ./.env; PTC_MODE=$${PTC_MODE:-on}; set +a
 
 .PHONY: help
 help: ## Print this list

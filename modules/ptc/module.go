@@ -32,6 +32,9 @@ func (s *Service) Decide(q Question) Decision { return s.policy.Load().Decide(q)
 // AllowsToolset reports whether the lists let code call a toolset.
 func (s *Service) AllowsToolset(key string) bool { return s.policy.Load().AllowsToolset(key) }
 
+// On reports whether PTC is on for anybody at all.
+func (s *Service) On() bool { return s.policy.Load().mode != Off }
+
 // SandboxDebug reports whether sandboxes are told that debugging is on.
 func (s *Service) SandboxDebug() bool { return s.policy.Load().SandboxDebug() }
 

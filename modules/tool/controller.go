@@ -23,7 +23,7 @@ func (c controller) register(api *httpapi.API) {
 		Description: "Identifies the tool, checks the arguments, executes it, records it and bills it once. A tool that fails is an " +
 			"answer with status \"error\"; other problems have their HTTP status. A request repeated with the same Idempotency-Key is " +
 			"answered from the record of the first; while that one still executes, the answer is 409 with Retry-After.",
-		Errors: []errs.Code{errs.Forbidden, errs.Conflict, errs.Unavailable},
+		Errors: []errs.Code{errs.Forbidden, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.execute)
 	get := func(id, path, summary string, codes ...errs.Code) httpapi.Operation {
 		return httpapi.Operation{ID: id, Method: http.MethodGet, Path: path, Tag: "tools", Summary: summary, Errors: codes}

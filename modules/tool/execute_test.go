@@ -517,3 +517,31 @@ func TestCallAfterTheRunEndedIsStillRecorded(t *testing.T) {
 		require.Equal(t, []string{"start", "end"}, f.events(anna, r))
 	})
 }
+
+func TestCallsOfOneUserAreBounded(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		f.Service.Settings.MaxPerUser = 1
+		began, finish := make(chan struct{}), make(chan struct{})
+		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
+			close(began)
+			<-finish
+			return tool.Outcome{}, nil
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+			done <- err
+		}()
+		<-began
+		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		require.ErrorIs(t, err, tool.ErrTooMany)
+		f.upstream.will(nil)
+		_, err = f.Service.Execute(t.Context(), ben, request(`{"city":"Rome"}`))
+		require.NoError(t, err)
+		close(finish)
+		require.NoError(t, <-done)
+		_, err = f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		require.NoError(t, err)
+	})
+}

@@ -58,6 +58,9 @@ type Settings struct {
 	OutputCap int
 	// Timeout bounds one call, whatever its toolset allows itself.
 	Timeout time.Duration
+	// MaxPerUser bounds the calls of one user that execute at once in this
+	// process; zero is no bound.
+	MaxPerUser int
 	// Lease is how long a call outlives the last sign of life of its process.
 	Lease time.Duration
 }

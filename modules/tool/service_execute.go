@@ -32,6 +32,10 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Answ
 	if err != nil {
 		return Answer{}, err
 	}
+	if !s.alive.enter(a.UID, s.Settings.MaxPerUser) {
+		return Answer{}, ErrTooMany
+	}
+	defer s.alive.leave(a.UID)
 	call, program, err := s.place(ctx, a, req)
 	if err != nil {
 		return Answer{}, err

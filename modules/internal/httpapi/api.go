@@ -77,13 +77,14 @@ type API struct {
 	access map[string]Access // "METHOD /path/:name" → who may call it
 }
 
-var installErrors sync.Once //nolint:gochecknoglobals // guards the API library's own global
+var installGlobals sync.Once //nolint:gochecknoglobals // guards the libraries' own globals
 
 // New returns an API without operations.
 func New(d Deps) *API {
-	// The library keeps its error constructors in globals; ours are the same
-	// for every API, so they are put in place once.
-	installErrors.Do(func() {
+	// The libraries keep their mode and error constructors in globals; ours are
+	// the same for every API, so they are put in place once.
+	installGlobals.Do(func() {
+		gin.SetMode(gin.ReleaseMode) //nolint:forbidigo // its only switch for the list of routes on standard output
 		huma.NewErrorWithContext = newHumaError
 		huma.NewError = func(status int, msg string, details ...error) huma.StatusError {
 			return newHumaError(nil, status, msg, details...)

@@ -1,0 +1,240 @@
+// Package app wires the modules into one program: it decides what depends on
+// what, in which order it starts, and what stops it.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/demo"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/egress"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/internal/secretbox"
+	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
+	"github.com/portico-run/portico/modules/sdkbundle"
+	"github.com/portico-run/portico/modules/stream"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/configbased"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Version is the version of the program; the build sets it.
+var Version = "dev" //nolint:gochecknoglobals // set by the linker
+
+// Options are what an App takes from the process it lives in.
+type Options struct {
+	Config  *configs.Config
+	Environ map[string]string
+	Logger  *slog.Logger
+}
+
+// App is every module, wired. Open makes one; it answers nothing until Start.
+type App struct {
+	Options
+	Owner string // names this process in leases
+
+	DB       *database.DB
+	Objects  objectstore.Store
+	Hub      *wake.Hub
+	Accounts *account.Module
+	Credits  *billing.Module
+	PTC      *ptc.Module
+	Toolsets *toolset.Module
+	Runs     *run.Module
+	Tools    *tool.Module
+	SDK      *sdkbundle.Module
+	Engine   *sandbox.Engine
+	Programs *program.Module
+	Streams  *stream.Module
+	API      *httpapi.API
+
+	egress *egress.Client
+}
+
+// Open connects to the database and wires the modules. It starts nothing that
+// would have to be stopped; Close ends the connection.
+func Open(ctx context.Context, o Options) (*App, error) {
+	a := &App{Options: o, Owner: ids.New("proc"), Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
+	var err error
+	a.DB, err = database.Open(ctx, database.Config{
+		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.Hub.Publish, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.wire(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Close ends what Open began.
+func (a *App) Close() error {
+	a.egress.Close()
+	return a.DB.Close()
+}
+
+func (a *App) wire() error {
+	c := a.Config
+	box, err := secretbox.New(c.Server.EncryptionKey.Reveal())
+	if err != nil {
+		return err
+	}
+	if a.Objects, err = objects(c.ObjectStorage); err != nil {
+		return err
+	}
+	policy, warnings, err := ptc.Parse(rawPolicy(c.PTC))
+	if err != nil {
+		return fmt.Errorf("the configuration is not valid: %w", err)
+	}
+	for _, w := range append(c.Warnings, warnings...) {
+		a.Logger.Warn("configuration", "warning", w)
+	}
+	a.PTC = ptc.New(policy)
+	a.Accounts = account.New(account.Deps{
+		DB: a.DB, TokenSecret: []byte(c.Server.JWTSecret.Reveal()), TokenLife: c.Server.JWTExpiration, Logger: a.Logger,
+	})
+	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets})
+	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
+	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables()})
+	a.Tools = a.tools()
+	publisher := newPublisher(a.Toolsets.Service, a.Objects)
+	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.publish}, location(c.Sandbox.S3Lib))
+	a.API = httpapi.New(httpapi.Deps{
+		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
+	})
+	if a.Engine, err = a.engine(); err != nil {
+		return err
+	}
+	a.Programs = program.New(program.Deps{
+		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Sandbox: a.Engine, Logger: a.Logger,
+		Access:   program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, API: a.API},
+		Settings: program.Settings{Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output)},
+	})
+	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
+	a.register()
+	return nil
+}
+
+func (a *App) register() {
+	for _, m := range []interface{ Register(api *httpapi.API) }{
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.Streams, health{a},
+	} {
+		m.Register(a.API)
+	}
+}
+
+func (a *App) tools() *tool.Module {
+	c := a.Config
+	return tool.New(tool.Deps{
+		Stores:    tool.Stores{DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub},
+		Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
+		Executors: tool.Executors{toolset.ConfigBased: configbased.New(configbased.Deps{
+			Client: a.egress, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout, ResponseCap: c.Tool.ResponseCap,
+		})},
+		Settings: tool.Settings{
+			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap),
+			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease, MaxPerUser: c.Tool.MaxPerUser,
+		},
+		Logger: a.Logger,
+	})
+}
+
+// queueTimeout is how long a program waits for its turn before its caller is
+// asked to come back.
+const queueTimeout = 10 * time.Second
+
+func (a *App) engine() (*sandbox.Engine, error) {
+	s := a.Config.Sandbox
+	driver, err := bubblewrap.New(a.sandboxConfig())
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.New(sandbox.Deps{
+		Driver: driver, Pool: s.Pool, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, QueueTimeout: queueTimeout, Logger: a.Logger,
+	}), nil
+}
+
+func (a *App) sandboxConfig() bubblewrap.Config {
+	s := a.Config.Sandbox
+	root := s.Root
+	if root == "" {
+		root = bubblewrap.DefaultRoot(a.Environ)
+	}
+	return bubblewrap.Config{Root: root, RunDir: s.RunDir, Limits: sandbox.Limits{
+		Memory: s.Memory, Disk: s.Disk, FileSize: s.FileSize, Output: s.Output, Processes: s.Processes, OpenFiles: s.OpenFiles,
+	}}
+}
+
+// variables are what toolset files may name: credentials of toolsets, and
+// where the bundled upstream is.
+func (a *App) variables() map[string]string {
+	vars := map[string]string{"PORTICO_DEMO_URL": demo.URL(a.Config.Demo.Listen), "PORTICO_DEMO_KEY": demo.Key}
+	for name, value := range a.Environ {
+		if strings.HasPrefix(name, "TOOLSET_") && value != "" {
+			vars[name] = value
+		}
+	}
+	return vars
+}
+
+func objects(c configs.ObjectStorage) (objectstore.Store, error) {
+	if c.Driver == configs.S3Driver {
+		return objectstore.NewS3(objectstore.S3Config{
+			Endpoint: c.S3.Endpoint, Region: c.S3.Region, Bucket: c.S3.Bucket,
+			AccessKey: c.S3.AccessKey.Reveal(), SecretKey: c.S3.SecretKey.Reveal(), PathStyle: c.S3.PathStyle,
+		}), nil
+	}
+	return objectstore.NewFolder(c.Folder)
+}
+
+func location(c configs.S3Lib) sdkbundle.Location {
+	return sdkbundle.Location{PathPrefix: c.PathPrefix, Hash: c.Hash}
+}
+
+func rawPolicy(c configs.PTC) ptc.Raw {
+	return ptc.Raw{
+		Mode: c.Mode, Debug: c.Debug, UserAllowlist: c.UserAllowlist, ToolsetAllowlist: c.ToolsetAllowlist,
+		ToolsetBlocklist: c.ToolsetBlocklist, Sequential: c.Sequential, RolloutPercent: c.RolloutPercent, RolloutSalt: c.RolloutSalt,
+	}
+}
+
+// toolsetFiles are what is loaded at boot. That of the bundled toolset is
+// left out where its upstream does not run.
+func (a *App) toolsetFiles() ([]toolset.File, error) {
+	dir := a.Config.Toolsets.Dir
+	if dir == "" {
+		return nil, nil
+	}
+	files, err := toolset.ReadFiles(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		a.Logger.Warn("there is no folder of toolset files", "TOOLSETS_DIR", dir)
+		return nil, nil
+	}
+	if a.Config.Demo.Enabled {
+		return files, err
+	}
+	kept := files[:0]
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name, demo.File) {
+			kept = append(kept, f)
+		}
+	}
+	return kept, err
+}

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
+)
+
+// stopTimeout bounds the stop of everything but the requests in flight, which
+// have their own.
+const stopTimeout = 30 * time.Second
+
+func (c *cli) serve(cmd *cobra.Command, _ []string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a, err := c.open(ctx, slog.LevelDebug)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.serveUntil(ctx, a), a.Close())
+}
+
+func (c *cli) serveUntil(ctx context.Context, a *App) error {
+	key, err := a.Prepare(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := a.Start(ctx, c.options())
+	if err != nil {
+		return err
+	}
+	c.welcome(a, s.Addr(), key)
+	<-ctx.Done()
+	a.Logger.Info("stopping")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Server.ShutdownGrace+stopTimeout)
+	defer cancel()
+	return s.Stop(ctx)
+}
+
+// welcome says where the server is and what to do next.
+func (c *cli) welcome(a *App, addr net.Addr, key account.Plaintext) {
+	url := a.Config.Server.Endpoint
+	fmt.Fprintf(c.stdout, "\nPortico %s answers on %s (%s)\n", Version, url, addr)
+	shown := "rf_…"
+	if key != "" {
+		shown = key.Reveal()
+		fmt.Fprintf(c.stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", firstUser, shown)
+	}
+	if !a.PTC.Service.On() {
+		fmt.Fprintf(c.stdout, "\nProgrammatic tool calling is off. Start with PTC_MODE=on to run programs.\n")
+	}
+	fmt.Fprintf(c.stdout, `
+Next:
+
+  make demo                      # in another terminal: a program with twelve tool calls, live
+  export PORTICO_API_KEY=%s
+  curl -s %s/v1/tool/execute -H "X-API-Key: $PORTICO_API_KEY" -H 'Content-Type: application/json' \
+    -d '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome","file_name_title":"weather"}}'
+
+%s/openapi.json describes every route. A lost key is replaced with: bin/portico key create --user %s
+
+`, shown, url, url, firstUser)
+}
+
+// check is one line of the doctor.
+type check struct {
+	name string
+	ok   bool
+	text string
+}
+
+func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
+	ctx := cmd.Context()
+	a, err := c.open(ctx, slog.LevelError)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = a.Close() }()
+	checks := []check{a.checkDatabase(ctx), a.checkObjects(ctx)}
+	for _, f := range bubblewrap.Check(ctx, a.sandboxConfig()) {
+		checks = append(checks, check{"sandbox: " + f.Check, f.OK, f.Text})
+	}
+	for _, w := range a.Config.Warnings {
+		checks = append(checks, check{"configuration", true, "warning: " + w})
+	}
+	bad := 0
+	for _, k := range checks {
+		mark := "ok  "
+		if !k.ok {
+			mark = "FAIL"
+			bad++
+		}
+		fmt.Fprintf(c.stdout, "%s  %-28s %s\n", mark, k.name, k.text)
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d checks failed", bad, len(checks))
+	}
+	return nil
+}
+
+func (a *App) checkDatabase(ctx context.Context) check {
+	steps, err := a.DB.Steps(ctx)
+	if err != nil {
+		return check{"database", false, err.Error()}
+	}
+	applied := 0
+	for _, s := range steps {
+		if s.Applied {
+			applied++
+		}
+	}
+	return check{"database", true, fmt.Sprintf("%s answers, %d of %d migrations applied", a.DB.Dialect(), applied, len(steps))}
+}
+
+func (a *App) checkObjects(ctx context.Context) check {
+	const key, body = "doctor/probe.txt", "written by portico doctor"
+	err := a.Objects.Put(ctx, key, []byte(body), "text/plain")
+	var back []byte
+	if err == nil {
+		back, err = objectstore.Read(ctx, a.Objects, key, 1<<10)
+	}
+	if err == nil && string(back) != body {
+		err = errors.New("what was written came back changed")
+	}
+	if err = errors.Join(err, a.Objects.Delete(ctx, key)); err != nil {
+		return check{"object storage", false, err.Error()}
+	}
+	return check{"object storage", true, a.Config.ObjectStorage.Driver + ": written, read and deleted"}
+}

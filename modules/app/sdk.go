@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/sdkgen/definition"
+	"github.com/portico-run/portico/sdkgen/python"
+	"github.com/portico-run/portico/sdkgen/upload"
+)
+
+// publisher makes the SDK of a user's toolsets where no administrator
+// publishes one: the same package that sdkgen makes, under the hash of its
+// content.
+type publisher struct {
+	toolsets *toolset.Service
+	objects  objectstore.Store
+
+	mu        sync.Mutex
+	published map[[sha256.Size]byte]string // hash by definitions and prefix
+}
+
+func newPublisher(t *toolset.Service, o objectstore.Store) *publisher {
+	return &publisher{toolsets: t, objects: o, published: map[[sha256.Size]byte]string{}}
+}
+
+// maxPublished bounds what is remembered; forgetting costs one generation.
+const maxPublished = 1024
+
+func (p *publisher) publish(ctx context.Context, a actor.Actor, prefix string) (string, error) {
+	definitions, _, err := p.toolsets.Export(ctx, a, nil)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(definitions)
+	if err != nil {
+		return "", fmt.Errorf("definitions of the SDK: %w", err)
+	}
+	fingerprint := sha256.Sum256(append([]byte(prefix+"\x00"), text...))
+	p.mu.Lock()
+	defer p.mu.Unlock() // two first programs make one package
+	if hash, ok := p.published[fingerprint]; ok {
+		return hash, nil
+	}
+	var sets []definition.Toolset
+	if err := json.Unmarshal(text, &sets); err != nil {
+		return "", fmt.Errorf("definitions of the SDK: %w", err)
+	}
+	bundle, err := python.Generate(sets)
+	if err != nil {
+		return "", fmt.Errorf("generate the SDK: %w", err)
+	}
+	hash := bundle.Hash()
+	if _, err := upload.Publish(ctx, published{p.objects}, prefix, hash, bundle, nil); err != nil {
+		return "", err
+	}
+	if len(p.published) >= maxPublished {
+		clear(p.published)
+	}
+	p.published[fingerprint] = hash
+	return hash, nil
+}
+
+// published is object storage as the publication of bundles sees it.
+type published struct{ objects objectstore.Store }
+
+func (s published) List(ctx context.Context, prefix string) ([]string, error) {
+	return s.objects.List(ctx, prefix)
+}
+
+// maxSDKFile bounds one file of a bundle, in bytes.
+const maxSDKFile = 4 << 20
+
+func (s published) Get(ctx context.Context, key string) ([]byte, error) {
+	return objectstore.Read(ctx, s.objects, key, maxSDKFile)
+}
+
+// Create writes a file. Names hold the hash of the content, so that whoever
+// wrote it before wrote the same.
+func (s published) Create(ctx context.Context, key string, content []byte) error {
+	_, err := s.Get(ctx, key)
+	if err == nil {
+		return upload.ErrExists
+	}
+	if !errors.Is(err, objectstore.ErrNotFound) {
+		return err
+	}
+	return s.objects.Put(ctx, key, content, "text/plain; charset=utf-8")
+}

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/demo"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/lifecycle"
+	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/ptc"
+)
+
+// firstUser is the name of the user that the first start creates.
+const firstUser = "admin"
+
+// Prepare brings the database to where the program expects it: migrations,
+// the first user, the toolset files. The key is set when that user was created
+// now; it is nowhere else.
+func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
+	applied, err := a.DB.Migrate(ctx)
+	if err != nil {
+		return "", err
+	}
+	if applied > 0 {
+		a.Logger.InfoContext(ctx, "migrations applied", "count", applied)
+	}
+	_, key, _, err = a.Accounts.Service.Bootstrap(ctx, firstUser)
+	if err != nil {
+		return "", err
+	}
+	files, err := a.toolsetFiles()
+	if err != nil {
+		return "", err
+	}
+	report, err := a.Toolsets.Service.Apply(ctx, files)
+	if err != nil {
+		return "", fmt.Errorf("toolset files: %w", err)
+	}
+	a.Logger.InfoContext(ctx, "toolset files loaded", "created", report.Created, "updated", report.Updated, "unchanged", len(report.Unchanged))
+	return key, nil
+}
+
+// Serving is an app that answers.
+type Serving struct {
+	group  lifecycle.Group
+	server *server
+}
+
+// Addr is where it answers.
+func (s *Serving) Addr() net.Addr { return s.server.addr }
+
+// Stop ends everything Start began, the last first.
+func (s *Serving) Stop(ctx context.Context) error { return s.group.Stop(ctx) }
+
+// Start starts everything that works in the background, and answers requests
+// once all of it does. Prepare comes first. watch says where the configuration
+// came from, to follow its changes.
+func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error) {
+	c := a.Config
+	s := &Serving{server: &server{handler: a.API, listen: c.Server.Listen, grace: c.Server.ShutdownGrace, logger: a.Logger}}
+	if c.Demo.Enabled {
+		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
+	}
+	if a.DB.Dialect() == database.Postgres {
+		s.group.Add("wake-ups", wake.NewListener(a.DB.URL(), database.Channel, a.Hub, a.Logger))
+	}
+	s.group.Add("the keeper of leases", a.Tools.Keeper)
+	s.group.Add("the sandbox", a.Engine)
+	s.group.Add("the HTTP server", s.server)
+	s.group.Add("streams", a.Streams)
+	s.group.Add("housekeeping", &background{work: a.housekeep})
+	s.group.Add("the configuration's watch", &background{work: func(ctx context.Context) { a.follow(ctx, watch) }})
+	return s, s.group.Start(ctx)
+}
+
+// background runs one function until it is stopped.
+type background struct {
+	work func(ctx context.Context)
+
+	once sync.Once
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// Start implements lifecycle.Service.
+func (b *background) Start(ctx context.Context) error {
+	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // Stop calls it
+	b.done = make(chan struct{})
+	go func() {
+		defer close(b.done)
+		b.work(ctx)
+	}()
+	return nil
+}
+
+// Stop implements lifecycle.Service.
+func (b *background) Stop(context.Context) error {
+	if b.stop == nil {
+		return nil
+	}
+	b.once.Do(b.stop)
+	<-b.done
+	return nil
+}
+
+// follow puts changes of the configuration file into force that need no
+// restart: the PTC section and the SDK's hash.
+func (a *App) follow(ctx context.Context, o configs.Options) {
+	inForce := *a.Config
+	err := configs.Watch(ctx, o, func(c *configs.Config) {
+		if c.PTC == inForce.PTC && c.Sandbox.S3Lib == inForce.Sandbox.S3Lib {
+			return
+		}
+		policy, warnings, err := ptc.Parse(rawPolicy(c.PTC))
+		if err != nil {
+			a.Logger.ErrorContext(ctx, "the changed configuration is not valid; the one before stays in force", "error", err)
+			return
+		}
+		a.PTC.Service.Swap(policy)
+		a.SDK.Service.Swap(location(c.Sandbox.S3Lib))
+		inForce.PTC, inForce.Sandbox.S3Lib = c.PTC, c.Sandbox.S3Lib
+		a.Logger.InfoContext(ctx, "the changed configuration is in force", "warnings", warnings)
+	}, func(err error) {
+		a.Logger.ErrorContext(ctx, "the changed configuration is not valid; the one before stays in force", "error", err)
+	})
+	if err != nil {
+		a.Logger.ErrorContext(ctx, "changes of the configuration are not noticed", "error", err)
+	}
+}
+
+// purgeEvery is how often expired keys of sandboxes are deleted.
+const purgeEvery = time.Hour
+
+func (a *App) housekeep(ctx context.Context) {
+	ticker := time.NewTicker(purgeEvery)
+	defer ticker.Stop()
+	for {
+		if _, err := a.Accounts.Service.PurgeTemporaryKeys(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.ErrorContext(ctx, "expired keys were not deleted", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
