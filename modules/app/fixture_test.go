@@ -1,0 +1,195 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+)
+
+// buffer is a log that several goroutines write.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}
+
+// environ is what a server of a test is configured with.
+func environ(t testing.TB, url string, more ...string) []string {
+	t.Helper()
+	env := []string{
+		"DATABASE_URL=" + url, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets",
+		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + freeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1",
+		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32), "LOG_LEVEL=debug",
+		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
+	}
+	return append(env, more...)
+}
+
+func toMap(environ []string) map[string]string {
+	env := map[string]string{}
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
+	}
+	return env
+}
+
+// instance is a running server.
+type instance struct {
+	t   testing.TB
+	app *app.App
+	url string
+	key string // of the first user
+	log *buffer
+}
+
+// serve starts a server on a database and stops it with the test.
+func serve(t testing.TB, url string, more ...string) *instance {
+	t.Helper()
+	env := environ(t, url, more...)
+	c, err := configs.Load(configs.Options{Environ: env})
+	require.NoError(t, err)
+	log := &buffer{}
+	a, err := app.Open(t.Context(), app.Options{Config: c, Environ: toMap(env), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	require.NoError(t, err)
+	key, err := a.Prepare(t.Context())
+	require.NoError(t, err)
+	s, err := a.Start(t.Context(), configs.Options{Environ: env})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(t, s.Stop(ctx))
+		require.NoError(t, a.Close())
+	})
+	return &instance{t: t, app: a, url: "http://" + s.Addr().String(), key: key.Reveal(), log: log}
+}
+
+// each runs a test on a server of its own over each database.
+func each(t *testing.T, test func(t *testing.T, s *instance), more ...string) {
+	t.Helper()
+	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			test(t, serve(t, databasetest.URL(t, d), more...))
+		})
+	}
+}
+
+// another makes a second user and returns a key.
+func (s *instance) another(name string) string {
+	s.t.Helper()
+	u, err := s.app.Accounts.Service.CreateUser(s.t.Context(), name, "")
+	require.NoError(s.t, err)
+	_, key, err := s.app.Accounts.Service.CreateKey(s.t.Context(), actor.Actor{UID: u.UID, Scope: actor.Full}, "test", 0)
+	require.NoError(s.t, err)
+	return key.Reveal()
+}
+
+type answer struct {
+	status int
+	header http.Header
+	raw    string
+	body   struct {
+		Success   bool            `json:"success"`
+		Data      json.RawMessage `json:"data"`
+		ErrCode   string          `json:"errCode"`
+		ErrMsg    string          `json:"errMsg"`
+		ErrDetail string          `json:"errDetail"`
+	}
+}
+
+// send makes a request with a key; a body that is not a string becomes JSON.
+func (s *instance) send(key, method, path string, body any, headers ...string) answer {
+	s.t.Helper()
+	text, ok := body.(string)
+	if !ok && body != nil {
+		b, err := json.Marshal(body)
+		require.NoError(s.t, err)
+		text = string(b)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(text))
+	require.NoError(s.t, err)
+	if key != "" {
+		r.Header.Set("X-API-Key", key)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	a := answer{status: resp.StatusCode, header: resp.Header, raw: string(raw)}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		require.NoError(s.t, json.Unmarshal(raw, &a.body), string(raw))
+	}
+	return a
+}
+
+// outcome is the answer to a program.
+type outcome struct {
+	Stdout, Stderr, Status, ResultID, CallID string
+	ExitCode                                 int
+	DurationMS                               int64
+	ToolCalls                                []struct{ CallID, ToolsetKey, ToolName, Status, Error string }
+	Warnings                                 []string
+}
+
+// run runs a program as the first user.
+func (s *instance) run(body map[string]any) outcome {
+	s.t.Helper()
+	body["language"] = "python"
+	a := s.send(s.key, "POST", "/v1/sandbox/execute", body)
+	require.Equal(s.t, 200, a.status, a.raw)
+	var o outcome
+	require.NoError(s.t, json.Unmarshal(a.body.Data, &o))
+	return o
+}
+
+// count asks the database for a number.
+func (s *instance) count(sql string, args ...any) int {
+	s.t.Helper()
+	return app.Count(s.t, s.app.DB, sql, args...)
+}
