@@ -78,6 +78,8 @@ type instance struct {
 	url string
 	key string // of the first user
 	log *buffer
+	// stop stops the server; the test's end does so too.
+	stop func()
 }
 
 // serve starts a server on a database and stops it with the test.
@@ -93,13 +95,14 @@ func serve(t testing.TB, url string, more ...string) *instance {
 	require.NoError(t, err)
 	s, err := a.Start(t.Context(), configs.Options{Environ: env})
 	require.NoError(t, err)
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.NoError(t, s.Stop(ctx))
 		require.NoError(t, a.Close())
 	})
-	return &instance{t: t, app: a, url: "http://" + s.Addr().String(), key: key.Reveal(), log: log}
+	t.Cleanup(stop)
+	return &instance{t: t, app: a, url: "http://" + s.Addr().String(), key: key.Reveal(), log: log, stop: stop}
 }
 
 // each runs a test on a server of its own over each database.

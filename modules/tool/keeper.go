@@ -115,6 +115,10 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 		if err != nil {
 			return err
 		}
+		// Each lease ends at its own moment: a program is over after its calls.
+		if n, err := k.s.rows.children(tx.Handle, c.UID, c.CallID); err != nil || n > 0 {
+			return err
+		}
 		c.Status, c.Error, c.Output = Failed, interruptedMessage, output
 		if err := k.s.rows.finish(tx, c, now); err != nil {
 			return err
@@ -129,6 +133,9 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 
 func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
 	err := k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+		if n, err := k.s.rows.inRun(tx.Handle, r.UID, r.ResultID, r.Version); err != nil || n > 0 {
+			return err // after its calls
+		}
 		return k.s.Stores.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{
 			Status: run.Failed, Errors: []string{"The run was interrupted: the process that ran it died. Run it again."},
 		})

@@ -76,6 +76,30 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 	})
 }
 
+// Leases end one by one: a program is not given up before its calls, nor a
+// run before its program.
+func TestReaperKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		r, p, back := abandon(t, f)
+		defer back()
+		child := f.calls(anna)[1].CallID
+		g := f.again("process-2")
+		g.pass(2 * lease)
+		tool.Exec(t, f.db, `UPDATE tool_call_results SET lease_expires_at = ? WHERE call_id = ?`, g.clock().Add(time.Minute), child)
+		require.NoError(t, g.Keeper.Reap(t.Context()))
+		got, err := f.Service.Call(t.Context(), anna, p.CallID)
+		require.NoError(t, err)
+		require.Equal(t, tool.Executing, got.Status)
+		require.Len(t, f.events(anna, r), 3)
+		g.pass(2 * time.Minute)
+		require.NoError(t, g.Keeper.Reap(t.Context()))
+		require.Equal(t, []string{
+			"start", "tool_call_start agent", "tool_call_start ptc", "tool_call_error ptc", "tool_call_error agent", "end",
+		}, f.events(anna, r))
+	})
+}
+
 func TestKeeperRenewsWhatItWorksOn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {

@@ -144,6 +144,14 @@ func (repository) children(h database.Handle, uid, parentID string) (int64, erro
 	return n, err
 }
 
+// inRun counts the calls of a run that are still executing.
+func (repository) inRun(h database.Handle, uid, resultID string, version int) (int64, error) {
+	var n int64
+	err := database.Scoped(h, uid).Model(&callRow{}).
+		Where("result_id = ? AND version = ? AND status = ? AND deleted_at IS NULL", resultID, version, Executing).Count(&n).Error
+	return n, err
+}
+
 // renew prolongs the leases of calls this process still works on.
 func (repository) renew(ctx context.Context, tx database.Tx, owner string, callIDs []string, until time.Time) error {
 	// A system job: a process answers for the calls of all its users.
