@@ -60,8 +60,6 @@ type Server struct {
 	BodyLimit int64 `key:"bodyLimit" env:"PORTICO_BODY_LIMIT"`
 	// ShutdownGrace is how long requests in flight may finish after a signal.
 	ShutdownGrace time.Duration `key:"shutdownGrace" env:"PORTICO_SHUTDOWN_GRACE"`
-	// RatePerMinute bounds the requests of one user; 0 means no bound.
-	RatePerMinute int `key:"ratePerMinute" env:"PORTICO_RATE_PER_MINUTE"`
 }
 
 // Database is where the records are.
@@ -150,7 +148,8 @@ type Sandbox struct {
 // the object storage.
 type S3Lib struct {
 	PathPrefix string `key:"pathPrefix" env:"SANDBOX_S3LIB_PATH_PREFIX"`
-	// Hash is the version of the bundle; empty means that none is active.
+	// Hash is the version of the bundle; empty lets the server publish one of
+	// its own toolsets.
 	Hash string `key:"hash" env:"SANDBOX_S3LIB_HASH"`
 }
 

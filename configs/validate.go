@@ -67,7 +67,6 @@ func (l *loader) validateServer() {
 	mustBeWithin(l, &s.JWTExpiration, time.Minute, 366*24*time.Hour, "between 1m and 366d")
 	mustBeWithin(l, &s.BodyLimit, kib, 1024*mib, "between 1KiB and 1GiB")
 	mustBeWithin(l, &s.ShutdownGrace, 0, time.Hour, "between 0s and 1h")
-	mustBeWithin(l, &s.RatePerMinute, 0, 1_000_000_000, "0 (no bound) or more")
 }
 
 func (l *loader) validateSecrets() {

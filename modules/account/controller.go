@@ -36,13 +36,19 @@ type createInput struct {
 }
 
 type createdBody struct {
-	keyBody
-	APIKey string `json:"apiKey" doc:"The key itself; it cannot be shown again"`
+	KeyID     string     `json:"keyId"`
+	Name      string     `json:"name"`
+	KeyPrefix string     `json:"keyPrefix"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+	APIKey    string     `json:"apiKey" doc:"The key itself; it cannot be shown again"`
 }
 
 func (c controller) create(ctx context.Context, who actor.Actor, in *createInput) (createdBody, error) {
 	k, plain, err := c.service.CreateKey(ctx, who, in.Body.Name, in.Body.ExpiresInDays)
-	return createdBody{keyBody: toBody(k), APIKey: plain.Reveal()}, err
+	return createdBody{
+		KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, APIKey: plain.Reveal(),
+	}, err
 }
 
 func (c controller) list(ctx context.Context, who actor.Actor, _ *struct{}) ([]keyBody, error) {

@@ -78,7 +78,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.wire(); err != nil {
+	if err := a.wire(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -90,13 +90,13 @@ func (a *App) Close() error {
 	return a.DB.Close()
 }
 
-func (a *App) wire() error {
+func (a *App) wire(ctx context.Context) error {
 	c := a.Config
 	box, err := secretbox.New(c.Server.EncryptionKey.Reveal())
 	if err != nil {
 		return err
 	}
-	if a.Objects, err = objects(c.ObjectStorage); err != nil {
+	if a.Objects, err = objects(ctx, c.ObjectStorage); err != nil {
 		return err
 	}
 	policy, warnings, err := ptc.Parse(rawPolicy(c.PTC))
@@ -194,12 +194,12 @@ func (a *App) variables() map[string]string {
 	return vars
 }
 
-func objects(c configs.ObjectStorage) (objectstore.Store, error) {
+func objects(ctx context.Context, c configs.ObjectStorage) (objectstore.Store, error) {
 	if c.Driver == configs.S3Driver {
-		return objectstore.NewS3(objectstore.S3Config{
+		return objectstore.NewS3(ctx, objectstore.S3Config{
 			Endpoint: c.S3.Endpoint, Region: c.S3.Region, Bucket: c.S3.Bucket,
 			AccessKey: c.S3.AccessKey.Reveal(), SecretKey: c.S3.SecretKey.Reveal(), PathStyle: c.S3.PathStyle,
-		}), nil
+		})
 	}
 	return objectstore.NewFolder(c.Folder)
 }

@@ -85,7 +85,11 @@ type instance struct {
 // serve starts a server on a database and stops it with the test.
 func serve(t testing.TB, url string, more ...string) *instance {
 	t.Helper()
-	env := environ(t, url, more...)
+	return serveWith(t, environ(t, url, more...))
+}
+
+func serveWith(t testing.TB, env []string) *instance {
+	t.Helper()
 	c, err := configs.Load(configs.Options{Environ: env})
 	require.NoError(t, err)
 	log := &buffer{}

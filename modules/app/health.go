@@ -35,7 +35,8 @@ func (health) live(context.Context, actor.Actor, *struct{}) (healthBody, error) 
 const readyTimeout = 2 * time.Second
 
 type readyBody struct {
-	healthBody
+	Status  string      `json:"status"`
+	Version string      `json:"version"`
 	Sandbox sandboxBody `json:"sandbox"`
 }
 
@@ -53,7 +54,7 @@ func (h health) ready(ctx context.Context, _ actor.Actor, _ *struct{}) (readyBod
 	}
 	s := h.app.Engine.Stats()
 	return readyBody{
-		healthBody: healthBody{Status: "ok", Version: Version},
-		Sandbox:    sandboxBody{Idle: s.Idle, Running: s.Running, Queued: s.Queued},
+		Status: "ok", Version: Version,
+		Sandbox: sandboxBody{Idle: s.Idle, Running: s.Running, Queued: s.Queued},
 	}, nil
 }

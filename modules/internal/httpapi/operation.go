@@ -3,7 +3,9 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,6 +48,12 @@ func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, 
 	a.allow(op)
 	described := a.describe(op)
 	described.Responses = map[string]*huma.Response{"200": {Description: op.Summary}}
+	refusal := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[failure](), true, "")
+	for _, status := range statuses(op) {
+		described.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/json": {Schema: refusal}},
+		}
+	}
 	for _, name := range pathParameters(op.Path) {
 		described.Parameters = append(described.Parameters, &huma.Param{
 			Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},

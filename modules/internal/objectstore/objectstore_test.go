@@ -119,7 +119,11 @@ func TestS3RefusesBadCredentials(t *testing.T) {
 	t.Parallel()
 	c := objectstoretest.S3Config(t)
 	c.SecretKey += "x"
-	if err := objectstore.NewS3(c).Put(t.Context(), "x", nil, text); err == nil {
+	s, err := objectstore.NewS3(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "x", nil, text); err == nil {
 		t.Error("a wrong secret key was accepted")
 	}
 }

@@ -9,12 +9,15 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// S3Config says which bucket to use. Endpoint may be empty for AWS itself.
+// S3Config says which bucket to use. Endpoint may be empty for AWS itself, and
+// both keys for the credentials of the machine: its environment, its profile
+// or its role.
 type S3Config struct {
 	Endpoint, Region, Bucket string
 	AccessKey, SecretKey     string
@@ -28,10 +31,13 @@ type S3 struct {
 }
 
 // NewS3 returns a store over a bucket. It does not connect.
-func NewS3(c S3Config) *S3 {
+func NewS3(ctx context.Context, c S3Config) (*S3, error) {
+	keys, err := c.credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
 	options := s3.Options{
-		Region: c.Region, UsePathStyle: c.PathStyle,
-		Credentials: credentials.NewStaticCredentialsProvider(c.AccessKey, c.SecretKey, ""),
+		Region: c.Region, UsePathStyle: c.PathStyle, Credentials: keys,
 		// Servers other than AWS do not all know the newer checksums.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
@@ -39,7 +45,18 @@ func NewS3(c S3Config) *S3 {
 	if c.Endpoint != "" {
 		options.BaseEndpoint = aws.String(c.Endpoint)
 	}
-	return &S3{client: s3.New(options), bucket: c.Bucket}
+	return &S3{client: s3.New(options), bucket: c.Bucket}, nil
+}
+
+func (c S3Config) credentials(ctx context.Context) (aws.CredentialsProvider, error) {
+	if c.AccessKey != "" {
+		return credentials.NewStaticCredentialsProvider(c.AccessKey, c.SecretKey, ""), nil
+	}
+	machine, err := config.LoadDefaultConfig(ctx, config.WithRegion(c.Region))
+	if err != nil {
+		return nil, fmt.Errorf("S3 credentials of this machine: %w", err)
+	}
+	return machine.Credentials, nil
 }
 
 // Put writes an object; S3 replaces it in one step.

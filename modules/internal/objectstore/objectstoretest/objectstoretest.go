@@ -47,6 +47,10 @@ func Each(t *testing.T, test func(t *testing.T, s objectstore.Store)) {
 	})
 	t.Run("s3", func(t *testing.T) {
 		t.Parallel()
-		test(t, objectstore.NewS3(S3Config(t)))
+		s, err := objectstore.NewS3(t.Context(), S3Config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s)
 	})
 }

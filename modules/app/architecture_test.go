@@ -1,0 +1,238 @@
+package app_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/portico-run/portico/"
+)
+
+// floor is how high a package lives. A package imports lower floors only, or
+// packages of its own folder.
+func floor(path string) (int, bool) {
+	floors := []struct {
+		prefix string
+		floor  int
+	}{
+		{"configs", 0},
+		{"migrations", 0},
+		{"modules/internal/httpapi", 2}, // the only one that knows others of its floor
+		{"modules/internal/", 1},
+		{"modules/account", 3},
+		{"modules/billing", 3},
+		{"modules/ptc", 3},
+		{"modules/run", 3},
+		{"modules/demo", 3},
+		{"modules/toolset", 4},
+		{"modules/sdkbundle", 4},
+		{"modules/sandbox", 4},
+		{"modules/tool", 5},
+		{"modules/stream", 5},
+		{"modules/program", 6},
+		{"modules/app", 7},
+		{"cmd/", 8},
+		{"bench", 8},
+		{"sdkgen", -1}, // an island: it imports no server code
+	}
+	for _, f := range floors {
+		if path == strings.TrimSuffix(f.prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(f.prefix, "/")+"/") {
+			return f.floor, true
+		}
+	}
+	return 0, false
+}
+
+// source is one Go file of the product.
+type source struct {
+	path string // of the file
+	pkg  string // folder
+	*ast.File
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var list []source
+	fset := token.NewFileSet()
+	require.NoError(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && slices.Contains([]string{".git", ".cache", "data", "bin", "testdata"}, e.Name()) {
+			return filepath.SkipDir
+		}
+		if e.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		list = append(list, source{path: rel, pkg: filepath.Dir(rel), File: file})
+		return err
+	}))
+	require.Greater(t, len(list), 100)
+	return list
+}
+
+func (s source) test() bool {
+	return strings.HasSuffix(s.path, "_test.go") || strings.HasSuffix(s.pkg, "test")
+}
+
+func TestImportsGoDownwards(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		own, known := floor(s.pkg)
+		require.True(t, known, "%s: the package is on no floor; add it to the table", s.path)
+		for _, i := range s.Imports {
+			path, err := strconv.Unquote(i.Path.Value)
+			require.NoError(t, err)
+			switch {
+			case path == "github.com/gin-gonic/gin":
+				require.Equal(t, "modules/internal/httpapi", s.pkg, "%s imports gin", s.path)
+			case strings.HasPrefix(path, "gorm.io/"):
+				require.True(t, s.pkg == "modules/internal/database" || strings.HasPrefix(filepath.Base(s.path), "repository"), "%s imports gorm", s.path)
+			}
+			rel, ours := strings.CutPrefix(path, module)
+			if !ours {
+				continue
+			}
+			theirs, known := floor(rel)
+			require.True(t, known, "%s imports %s", s.path, rel)
+			if family(s.pkg) == family(rel) && own > 1 {
+				continue
+			}
+			if own == -1 {
+				require.Equal(t, -1, theirs, "%s imports server code", s.path)
+				continue
+			}
+			require.Less(t, theirs, own, "%s imports %s", s.path, rel)
+		}
+	}
+}
+
+// family is the folder of a module: modules/tool for modules/tool/configbased.
+func family(pkg string) string {
+	parts := strings.SplitN(pkg, "/", 3)
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
+
+// Queries that are not limited to one user are these; each has its reason.
+func TestUnscopedQueriesAreListed(t *testing.T) {
+	t.Parallel()
+	shared := "what operators offer to all users has no user"
+	insert := "a row is inserted with its user"
+	allowed := map[string]string{
+		"account.insertUser": insert, "account.insertKey": insert,
+		"account.userByName": "operators know users by name", "account.users": "operators list users",
+		"account.byHash": "who the user is follows from the key", "account.purge": "expired keys of sandboxes, of all users",
+		"billing.recharge": "recharge ids are unique over all users; the caller compares the owner", "billing.insertUsage": insert, "billing.insertDebt": insert, "billing.insertRecharge": insert,
+		"run.insert": insert, "run.insertEvent": insert, "run.insertCanvas": insert,
+		"run.renew": "a process renews its own runs, of all users", "run.expired": "the reaper's",
+		"run.events":  "joined with the run's row, which is scoped",
+		"tool.insert": insert, "tool.renew": "a process renews its own calls, of all users", "tool.expired": "the reaper's",
+		"toolset.visible": "the user's own and everybody's, in one condition", "toolset.global": shared, "toolset.updateGlobal": shared,
+		"toolset.insertToolset": insert, "toolset.inventory": shared, "toolset.anyInventory": shared, "toolset.inventories": shared,
+		"toolset.insertInventory": shared, "toolset.updateInventory": shared, "toolset.methods": shared, "toolset.allMethods": shared,
+		"toolset.insertMethod": shared, "toolset.updateMethod": shared,
+	}
+	found := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() || s.pkg == "modules/internal/database" {
+			continue
+		}
+		for _, d := range s.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Unscoped" {
+					name := s.Name.Name + "." + f.Name.Name
+					found[name] = true
+					if allowed[name] == "" {
+						t.Errorf("%s: %s is not limited to one user and not on the list", s.path, name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	for name := range allowed {
+		if !found[name] {
+			t.Errorf("%s is on the list and not in the code", name)
+		}
+	}
+}
+
+func TestCodeKeepsTheHouseRules(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		text, err := os.ReadFile(filepath.Join(root, s.path))
+		require.NoError(t, err)
+		if lines := strings.Count(string(text), "\n"); !s.test() {
+			require.LessOrEqual(t, lines, 450, "%s is long: split it", s.path)
+		}
+		for _, d := range s.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				require.NotEqual(t, "init", f.Name.Name, s.path)
+			}
+		}
+		require.NotRegexp(t, `(?i)\b(utils?|helpers?|common)$`, s.Name.Name, s.path)
+	}
+}
+
+var pathInDocs = regexp.MustCompile("`((?:cmd|modules|migrations|sdkgen|configs|tools|bench|bin)/[A-Za-z0-9_./{},*-]*)`|\\]\\(([^)#:]+)\\)")
+
+// A document that names a path names one that exists.
+func TestDocumentsNamePathsThatExist(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "sdkgen/README.md"} {
+		text, err := os.ReadFile(filepath.Join(root, doc))
+		require.NoError(t, err)
+		for _, m := range pathInDocs.FindAllStringSubmatch(string(text), -1) {
+			path := m[1] + m[2]
+			if strings.HasPrefix(path, "bin/") || strings.ContainsAny(path, "{}*") {
+				continue // built, or a pattern
+			}
+			base := root
+			if m[2] != "" {
+				base = filepath.Join(root, filepath.Dir(doc))
+			}
+			_, err := os.Stat(filepath.Join(base, path))
+			require.NoError(t, err, "%s names %s", doc, path)
+		}
+	}
+}
+
+// Every migration of one database has its twin for the other.
+func TestMigrationsComeInPairs(t *testing.T) {
+	t.Parallel()
+	names := func(dialect string) []string {
+		entries, err := os.ReadDir(filepath.Join(root, "migrations", dialect))
+		require.NoError(t, err)
+		var list []string
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	require.Equal(t, names("postgres"), names("sqlite"))
+}

@@ -1,0 +1,189 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	sdkgen "github.com/portico-run/portico/sdkgen/cli"
+)
+
+// portico runs a command of the program.
+func portico(t *testing.T, env []string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = app.Main(t.Context(), args, env, &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestOperatorsCommands(t *testing.T) {
+	t.Parallel()
+	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			env := environ(t, databasetest.EmptyURL(t, d))
+			ok := func(args ...string) string {
+				t.Helper()
+				code, out, errs := portico(t, env, args...)
+				require.Equal(t, 0, code, "%v: %s", args, errs)
+				return out
+			}
+			require.Contains(t, ok("migrate", "status"), "not applied")
+			require.Equal(t, "4 migrations applied\n", ok("migrate", "up"))
+			require.Equal(t, "0 migrations applied\n", ok("migrate", "up"))
+			require.NotContains(t, ok("migrate", "status"), "not applied")
+			require.Equal(t, "1 migrations reverted\n", ok("migrate", "down"))
+			require.Equal(t, "3 migrations reverted\n", ok("migrate", "down", "--all"))
+
+			uid := strings.TrimSpace(ok("user", "create", "anna", "--email", "anna@example.com"))
+			require.Regexp(t, `^u-[a-z0-9]{24}$`, uid)
+			require.Contains(t, ok("user", "list"), uid+"  anna  anna@example.com")
+			require.Regexp(t, `^rf_[0-9A-Za-z]{32,33}\n$`, ok("key", "create", "--user", "anna", "--days", "3"))
+			require.Regexp(t, `^ey[\w-]+\.[\w-]+\.[\w-]+\n$`, ok("user", "token", "anna"))
+			require.Equal(t, "anna has 2.5 credits\n", ok("credit", "grant", "--user", "anna", "--amount", "2.5", "--id", "one"))
+			require.Equal(t, "anna has 2.5 credits\n", ok("credit", "grant", "--user", "anna", "--amount", "2.5", "--id", "one"))
+			require.Equal(t, "created    demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets"))
+			require.Equal(t, "unchanged  demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets/demo.yaml"))
+
+			var decision struct {
+				Enabled bool
+				Steps   []struct{ Check, Result, Reason string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(ok("ptc", "explain", "--uid", uid, "--toolsets", "demo,gmail", "--title", "x")), &decision))
+			require.True(t, decision.Enabled)
+			require.Len(t, decision.Steps, 6)
+
+			out := ok("config")
+			require.Contains(t, out, "PTC_MODE")
+			require.NotContains(t, out, strings.Repeat("0a", 32))
+			require.NotContains(t, out, strings.Repeat("s", 32))
+			out = ok("doctor")
+			require.Contains(t, out, "ok    sandbox: execution")
+			require.NotContains(t, out, "FAIL")
+		})
+	}
+}
+
+func TestCommandsThatFailSayWhy(t *testing.T) {
+	t.Parallel()
+	env := environ(t, databasetest.URL(t, database.SQLite))
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("key: x\nname: X\nmethods: [{name: a}]\n"), 0o644))
+	for _, c := range []struct {
+		args []string
+		env  []string
+		code int
+		want string
+	}{
+		{[]string{"fly"}, env, 1, "unknown command"},
+		{[]string{"key"}, env, 2, "needs a subcommand"},
+		{[]string{"key", "create"}, env, 1, `required flag(s) "user" not set`},
+		{[]string{"key", "create", "--user", "nobody"}, env, 1, "There is no such user"},
+		{[]string{"key", "create", "--days", "soon"}, env, 2, "invalid argument"},
+		{[]string{"user", "create"}, env, 2, "accepts 1 arg"},
+		{[]string{"user", "create", "a b"}, env, 1, "portico:"},
+		{[]string{"credit", "grant", "--user", "x", "--amount", "many"}, env, 2, "--amount"},
+		{[]string{"toolset", "apply", "-f", "nowhere"}, env, 1, "nowhere"},
+		{[]string{"toolset", "apply", "-f", bad}, env, 1, "bad.yaml:3: method \"a\" has no endpoint"},
+		{[]string{"serve"}, append(env, "PTC_ROLLOUT_PERCENT=many"), 1, "PTC_ROLLOUT_PERCENT"},
+		{[]string{"serve"}, append(env, "PORTICO_MODE=production", "ENCRYPTION_KEY=", "JWT_SECRET="), 1, "ENCRYPTION_KEY"},
+		{[]string{"serve"}, append(env, "DATABASE_URL=sqlite:/proc/nowhere/x.db"), 1, "portico:"},
+		{[]string{"serve", "--config", "nowhere.yaml"}, env, 1, "nowhere.yaml"},
+		{[]string{"doctor"}, append(env, "SANDBOX_ROOT=/nowhere"), 1, "checks failed"},
+	} {
+		code, out, errs := portico(t, c.env, c.args...)
+		require.Equal(t, c.code, code, "%v: %s %s", c.args, out, errs)
+		require.Contains(t, errs, c.want, c.args)
+	}
+}
+
+func TestDemoCommand(t *testing.T) {
+	t.Parallel()
+	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "ENDPOINT=http://"+freeAddress(t), "LOG_LEVEL=error")
+	for _, want := range []string{"981.5", "963"} {
+		code, out, errs := portico(t, env, "demo")
+		require.Equal(t, 0, code, errs)
+		require.Contains(t, out, "one was started for the demo")
+		require.Equal(t, 11, strings.Count(out, "tool_call_end      demo."))
+		require.Equal(t, 1, strings.Count(out, "tool_call_error    demo.fail"))
+		require.Contains(t, out, "The program completed after")
+		require.Contains(t, out, "Spent: 18.5 credits. Balance: "+want+".")
+		require.Empty(t, errs)
+	}
+	// With a server running, that one is used.
+	listen := freeAddress(t)
+	env = append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)
+	spawn(t, env)
+	code, out, errs := portico(t, env, "demo")
+	require.Equal(t, 0, code, errs)
+	require.NotContains(t, out, "one was started")
+	require.Contains(t, out, "Balance: 944.5.")
+
+	code, _, errs = portico(t, append(env, "PTC_MODE=off", "ENDPOINT=http://"+freeAddress(t), "PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN="+freeAddress(t)), "demo")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "PTC_MODE is off")
+}
+
+// The SDK that sdkgen publishes comes into force, and so does the policy,
+// without a restart.
+func TestConfigurationFileTakesEffect(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "portico.yaml")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
+	write("ptc: {mode: \"on\"}\nsandbox: {s3lib: {pathPrefix: sdk, hash: none}}\n")
+	objects := t.TempDir()
+	env := environ(t, databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER="+objects, "PTC_MODE=", "PORTICO_CONFIG="+file)
+	s := serveWith(t, env)
+	a := s.send(s.key, "GET", "/v1/ptc/context", nil)
+	require.Equal(t, 503, a.status)
+
+	work := t.TempDir()
+	for _, args := range [][]string{
+		{"definition", "all", "--api", s.url, "--key", s.key, "--out", work},
+		{"generate", "all", "--out", work},
+		{"upload", "all", "--out", work, "--local", objects, "--prefix", "sdk", "--hash", "v1", "--activate", file},
+	} {
+		var out, errs bytes.Buffer
+		require.Equal(t, 0, sdkgen.Main(context.Background(), args, nil, &out, &errs), "%v: %s", args, errs.String())
+	}
+	require.Eventually(t, func() bool {
+		return s.send(s.key, "GET", "/v1/ptc/context", nil).status == 200
+	}, 20*time.Second, 50*time.Millisecond)
+	o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.list_cities(file_name_title='x')['status'])"})
+	require.Equal(t, "success\n", o.Stdout, o.Stderr)
+	a = s.send(s.key, "GET", "/v1/ptc/context", nil)
+	require.Contains(t, a.raw, `"pathPrefix":"sdk/v1"`)
+
+	write("ptc: {mode: \"off\"}\nsandbox: {s3lib: {pathPrefix: sdk, hash: v1}}\n")
+	require.Eventually(t, func() bool {
+		return s.send(s.key, "POST", "/v1/sandbox/execute", map[string]any{"code": "pass", "language": "python"}).status == 403
+	}, 20*time.Second, 50*time.Millisecond)
+	write("ptc: {mode: \"on\", rolloutPercent: many}\n") // not valid: the one before stays
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "not valid") }, 20*time.Second, 50*time.Millisecond)
+	require.Equal(t, 403, s.send(s.key, "POST", "/v1/sandbox/execute", map[string]any{"code": "pass", "language": "python"}).status)
+}
+
+func TestSecondStartKeepsTheData(t *testing.T) {
+	t.Parallel()
+	url := databasetest.EmptyURL(t, database.SQLite)
+	first := serveWith(t, environ(t, url))
+	require.NotEmpty(t, first.key)
+	first.run(map[string]any{"code": "pass"})
+	first.stop()
+	second := serveWith(t, environ(t, url))
+	require.Empty(t, second.key)
+	require.Equal(t, 1, second.count(`SELECT count(*) FROM users`))
+	require.Equal(t, 200, second.send(first.key, "GET", "/v1/credit/balance", nil).status)
+	require.Equal(t, 1, second.count(`SELECT count(*) FROM action_results`))
+}

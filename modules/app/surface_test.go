@@ -1,0 +1,282 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// document is the OpenAPI document of a server.
+func document(t *testing.T, s *instance) *openapi3.T {
+	t.Helper()
+	a := s.send("", "GET", "/openapi.json", nil)
+	require.Equal(t, 200, a.status)
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(a.raw))
+	require.NoError(t, err)
+	return doc
+}
+
+func TestOpenAPIDocument(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	a := s.send("", "GET", "/openapi.json", nil)
+	var pretty bytes.Buffer
+	require.NoError(t, json.Indent(&pretty, []byte(a.raw), "", "  "))
+	pretty.WriteByte('\n')
+	const golden = "testdata/openapi.json"
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(golden, pretty.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), pretty.String(), "the API changed; review the difference and run with -update")
+}
+
+// operation is one route of the document.
+type operation struct {
+	method, path string
+	*openapi3.Operation
+}
+
+func operations(doc *openapi3.T) []operation {
+	var list []operation
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			list = append(list, operation{method, strings.NewReplacer("{keyId}", "ak-none", "{resultId}", "ar-none").Replace(path), op})
+		}
+	}
+	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
+	return list
+}
+
+// rows counts what every table holds.
+func rows(s *instance) map[string]int {
+	counts := map[string]int{}
+	for _, table := range []string{
+		"users", "user_api_keys", "action_results", "action_messages", "tool_call_results", "run_events", "canvases", "credit_usages",
+		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods",
+	} {
+		counts[table] = s.count("SELECT count(*) FROM " + table)
+	}
+	return counts
+}
+
+// Every operation that takes a body refuses what is not one, before it writes
+// anything.
+func TestBadBodiesAtEveryOperation(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		before := rows(s)
+		tried := 0
+		for _, op := range operations(document(t, s)) {
+			if op.RequestBody == nil {
+				continue
+			}
+			tried++
+			for name, c := range map[string]struct {
+				body   string
+				status []int
+			}{
+				"not JSON":      {`{"a":`, []int{400}},
+				"text":          {`hello`, []int{400}},
+				"a list":        {`[]`, []int{400}},
+				"a number":      {`1`, []int{400}},
+				"null":          {`null`, []int{400}},
+				"nothing":       {``, []int{400}},
+				"no fields":     {`{}`, []int{400}},
+				"two values":    {`{} {}`, []int{400}},
+				"wrong types":   {`{"code":1,"language":2,"toolsetKey":3,"toolName":[],"name":{},"title":7,"apiKey":[]}`, []int{400}},
+				"unknown keys":  {`{"no-such-key":true}`, []int{400}},
+				"deep":          {strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), []int{400}},
+				"20 MB":         {`{"name":"` + strings.Repeat("x", 20<<20) + `"}`, []int{413}},
+				"invalid UTF-8": {"{\"toolsetKey\":\"\xff\",\"toolName\":\"\xff\",\"code\":\"\xff\",\"language\":\"python\",\"name\":\"\xff\",\"title\":\"\xff\",\"apiKey\":\"\xff\"}", []int{400}},
+				"NUL":           {`{"toolsetKey":"\u0000","toolName":"\u0000","code":"\u0000","language":"python","name":"\u0000","title":"\u0000"}`, []int{400}},
+			} {
+				if op.path == "/v1/auth/cli/api-key/validate" && slices.Contains([]string{"invalid UTF-8"}, name) {
+					c.status = []int{200, 400} // any text may be asked about
+				}
+				if op.path == "/v1/canvas/create" && slices.Contains([]string{"no fields"}, name) {
+					continue // every field is optional
+				}
+				if op.path == "/v1/sandbox/execute" && name == "20 MB" {
+					c.status = []int{400, 413} // takes long programs
+				}
+				a := s.send(s.key, op.method, op.path, c.body)
+				require.Contains(t, c.status, a.status, "%s %s: %s: %.300s", op.method, op.path, name, a.raw)
+				if a.status != 200 {
+					require.False(t, a.body.Success)
+					require.NotEmpty(t, a.body.ErrCode)
+					require.NotEmpty(t, a.body.ErrMsg)
+					require.Less(t, len(a.raw), 5000, "the answer repeats the request")
+				}
+			}
+			a := s.send(s.key, op.method, op.path, `{}`, "Content-Type", "text/xml")
+			require.Equal(t, 415, a.status, op.path)
+		}
+		require.GreaterOrEqual(t, tried, 5)
+		require.Equal(t, before, rows(s), "a refused request wrote something")
+	})
+}
+
+func TestCredentialsAtEveryOperation(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	public := []string{"/healthz", "/readyz", "/v1/auth/cli/api-key/validate"}
+	for _, op := range operations(document(t, s)) {
+		if slices.Contains(public, op.path) {
+			continue
+		}
+		for name, headers := range map[string][]string{
+			"none":             nil,
+			"unknown key":      {"X-API-Key", "rf_" + strings.Repeat("0", 32)},
+			"empty bearer":     {"Authorization", "Bearer "},
+			"not a token":      {"Authorization", "Bearer abc"},
+			"basic":            {"Authorization", "Basic YTpi"},
+			"a bad key first":  {"X-API-Key", "rf_x", "Authorization", "Bearer " + s.key},
+			"a token of none":  {"Authorization", "Bearer eyJhbGciOiJub25lIn0.eyJ1aWQiOiJ1LWFkbWluIn0."},
+			"key in the query": {"X-Nothing", "x"},
+		} {
+			a := s.send("", op.method, op.path+"?api_key="+s.key, `{}`, headers...)
+			require.Equal(t, 401, a.status, "%s %s with %s: %s", op.method, op.path, name, a.raw)
+			require.Equal(t, "E0012", a.body.ErrCode)
+		}
+	}
+}
+
+// What the server answers is what its document says.
+func TestAnswersAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	doc := document(t, s)
+	require.NoError(t, doc.Validate(t.Context()))
+	doc.Servers = nil
+	router, err := gorillamux.NewRouter(doc)
+	require.NoError(t, err)
+	o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.fail(file_name_title='x'), Demo.wait(file_name_title='x', ms=1))"})
+	call := o.ToolCalls[0].CallID
+	seen := map[string]bool{}
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/healthz", "", 200},
+		{"GET", "/readyz", "", 200},
+		{"POST", "/v1/auth/cli/api-key", `{"name":"x","expiresInDays":1}`, 200},
+		{"POST", "/v1/auth/cli/api-key", `{"name":""}`, 400},
+		{"GET", "/v1/auth/cli/api-key", "", 200},
+		{"PATCH", "/v1/auth/cli/api-key/none", `{"name":"y"}`, 404},
+		{"DELETE", "/v1/auth/cli/api-key/none", "", 404},
+		{"POST", "/v1/auth/cli/api-key/validate", `{"apiKey":"rf_x"}`, 200},
+		{"GET", "/v1/credit/balance", "", 200},
+		{"GET", "/v1/credit/usage", "", 200},
+		{"GET", "/v1/credit/result?resultId=" + o.ResultID, "", 200},
+		{"GET", "/v1/ptc/decision?toolsets=demo", "", 200},
+		{"GET", "/v1/ptc/context", "", 200},
+		{"GET", "/v1/tool/toolset/exportDefinitions", "", 200},
+		{"GET", "/v1/tool/toolset/exportDefinitions?toolsetKey=demo,nothing&partial=true", "", 200},
+		{"GET", "/v1/tool/toolset/exportDefinitions?toolsetKeys=nothing", "", 404},
+		{"GET", "/v1/tool/toolset/exportDefinitions?toolsetKeys=,", "", 400},
+		{"GET", "/v1/tool/toolset/list", "", 200},
+		{"GET", "/v1/tool/inventory/list", "", 200},
+		{"POST", "/v1/canvas/create", `{"title":"x"}`, 200},
+		{"GET", "/v1/canvas/list", "", 200},
+		{"GET", "/v1/action/result?resultId=" + o.ResultID, "", 200},
+		{"GET", "/v1/action/result?resultId=none", "", 404},
+		{"GET", "/v1/action/list", "", 200},
+		{"GET", "/v1/action/none/events", "", 404},
+		{"POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"wait","arguments":{"ms":0,"file_name_title":"x"}}`, 200},
+		{"POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"nothing"}`, 200},
+		{"GET", "/v1/tool/call/result?toolCallId=" + call, "", 200},
+		{"GET", "/v1/tool/call/result?toolCallId=none", "", 404},
+		{"GET", "/v1/tool/call/output?toolCallId=" + call, "", 200},
+		{"GET", "/v1/tool/calls?limit=3", "", 200},
+		{"POST", "/v1/sandbox/execute", `{"code":"print(1)","language":"python"}`, 200},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, strings.NewReader(c.body))
+		require.NoError(t, err)
+		r.Header.Set("X-API-Key", s.key)
+		if c.body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, c.status, resp.StatusCode, "%s: %s", c.path, body)
+		seen[check(t, router, r, resp, body)] = true
+	}
+	for _, op := range operations(doc) {
+		require.True(t, seen[op.OperationID], "%s is not tried", op.OperationID)
+	}
+}
+
+// check compares an answer with the document and returns the operation's id.
+func check(t *testing.T, router routers.Router, r *http.Request, resp *http.Response, body []byte) string {
+	t.Helper()
+	asked := r.Clone(r.Context())
+	asked.URL.Host, asked.URL.Scheme, asked.Host = "", "", ""
+	route, params, err := router.FindRoute(asked)
+	require.NoError(t, err, r.URL.Path)
+	in := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: asked, PathParams: params, Route: route},
+		Status:                 resp.StatusCode, Header: resp.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	in.SetBodyBytes(body)
+	require.NoError(t, openapi3filter.ValidateResponse(r.Context(), in), "%s: %s", r.URL.Path, body)
+	return route.Operation.OperationID
+}
+
+func TestAnotherUserFindsNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		ben := s.another("ben")
+		o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nDemo.wait(file_name_title='x', ms=1)"})
+		call := o.ToolCalls[0].CallID
+		for _, path := range []string{
+			"/v1/action/" + o.ResultID + "/events", "/v1/action/result?resultId=" + o.ResultID, "/v1/tool/calls?resultId=" + o.ResultID,
+			"/v1/tool/call/result?toolCallId=" + call, "/v1/tool/call/result?toolCallId=" + o.CallID, "/v1/tool/call/output?toolCallId=" + call,
+		} {
+			a := s.send(ben, "GET", path, nil)
+			require.Equal(t, 404, a.status, path)
+			absent := s.send(ben, "GET", strings.NewReplacer(o.ResultID, "ar-none", call, "ptc:none", o.CallID, "agent:none").Replace(path), nil)
+			require.Equal(t, absent.body.ErrMsg, a.body.ErrMsg, "the answer tells that it exists")
+			require.Equal(t, absent.body.ErrCode, a.body.ErrCode)
+		}
+		require.JSONEq(t, `{"success":true,"data":{"items":[]}}`, s.send(ben, "GET", "/v1/tool/calls", nil).raw)
+		for _, headers := range [][]string{{"x-ptc-call-id", o.CallID}, {"x-refly-result-id", o.ResultID}, {"x-refly-canvas-id", "c-none"}} {
+			a := s.send(ben, "POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"wait","arguments":{"file_name_title":"x"}}`, headers...)
+			require.Equal(t, 403, a.status, a.raw)
+		}
+		require.Zero(t, s.count(`SELECT count(*) FROM tool_call_results c JOIN users u ON u.uid = c.uid WHERE u.name = 'ben'`))
+	})
+}
+
+func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	for _, c := range errs.Codes() {
+		require.Contains(t, string(readme), string(c), "README.md does not name the error code")
+	}
+}
