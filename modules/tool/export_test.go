@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 )
 
 // Exec runs SQL for a test.
@@ -36,3 +38,18 @@ var Shorten = shorten
 
 // Renew prolongs a keeper's leases once.
 func Renew(ctx context.Context, k *Keeper) error { return k.renew(ctx) }
+
+// RegisterDecoder adds the execution route with nothing behind the decoder:
+// it answers with the arguments as they were understood.
+func RegisterDecoder(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{ID: "execute-tool", Method: "POST", Path: ExecutePath, Access: httpapi.Tools},
+		func(_ context.Context, _ actor.Actor, in *executeInput) (map[string]any, error) {
+			if _, err := parseVersion("x-refly-result-version", in.Version); err != nil {
+				return nil, err
+			}
+			return decodeArguments(Request{
+				Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
+				Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, CanvasID: in.CanvasID},
+			})
+		})
+}
