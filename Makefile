@@ -30,7 +30,7 @@ test: ## Check and test everything (installs and starts what it needs)
 
 .PHONY: bench
 bench: setup ## Measure against the baselines, in one run
-	@tools/with-services.sh --durable go run ./bench
+	@tools/with-services.sh --durable go run ./modules/bench
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each

@@ -45,7 +45,7 @@ func floor(path string) (int, bool) {
 		{"modules/program", 6},
 		{"modules/app", 7},
 		{"cmd/", 8},
-		{"bench", 8},
+		{"modules/bench", 8},
 		{"sdkgen", -1}, // an island: it imports no server code
 	}
 	for _, f := range floors {
