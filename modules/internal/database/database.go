@@ -18,7 +18,6 @@ import (
 	"github.com/glebarez/sqlite"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 )
 
 // Dialect names the kind of database.
@@ -99,7 +98,11 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 }
 
 func (db *DB) openPostgres(c Config) error {
-	g, err := gorm.Open(postgres.Open(c.URL), gormConfig(c.Logger))
+	config := gormConfig(c.Logger)
+	// The driver prepares each statement once for each connection. Preparing
+	// here as well would prepare and forget it in every transaction.
+	config.PrepareStmt = false
+	g, err := gorm.Open(postgres.Open(c.URL), config)
 	if err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
@@ -137,12 +140,7 @@ func gormConfig(log *slog.Logger) *gorm.Config {
 		SkipDefaultTransaction: true,
 		PrepareStmt:            true,
 		NowFunc:                Now,
-		Logger: logger.NewSlogLogger(log, logger.Config{
-			SlowThreshold:             time.Second,
-			LogLevel:                  logger.Warn,
-			IgnoreRecordNotFoundError: true,
-			ParameterizedQueries:      true, // bound values may be secrets
-		}),
+		Logger:                 statementLog{log},
 	}
 }
 

@@ -1,0 +1,56 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"gorm.io/gorm/logger"
+)
+
+// slow is from when on a statement is worth a line in the log.
+const slow = time.Second
+
+// statementLog logs statements that fail or are slow. Their text, with places
+// instead of values, is made only then: values may be secrets, and making it
+// costs as much as a small query.
+type statementLog struct{ log *slog.Logger }
+
+// LogMode implements logger.Interface; there is one mode.
+func (l statementLog) LogMode(logger.LogLevel) logger.Interface { return l }
+
+// Info implements logger.Interface.
+func (l statementLog) Info(ctx context.Context, text string, _ ...any) {
+	l.log.DebugContext(ctx, "database", "message", text)
+}
+
+// Warn implements logger.Interface.
+func (l statementLog) Warn(ctx context.Context, text string, _ ...any) {
+	l.log.WarnContext(ctx, "database", "message", text)
+}
+
+// Error implements logger.Interface.
+func (l statementLog) Error(ctx context.Context, text string, _ ...any) {
+	l.log.ErrorContext(ctx, "database", "message", text)
+}
+
+// Trace implements logger.Interface.
+func (l statementLog) Trace(ctx context.Context, begin time.Time, statement func() (string, int64), err error) {
+	took := time.Since(begin)
+	expected := err == nil || errors.Is(err, logger.ErrRecordNotFound) || errors.Is(err, context.Canceled)
+	if expected && took < slow {
+		return
+	}
+	text, rows := statement()
+	level := slog.LevelWarn
+	if IsDuplicate(err) {
+		level = slog.LevelDebug // callers expect it, and say what it means
+	}
+	l.log.Log(ctx, level, "statement", "sql", text, "rows", rows, "took", took, "error", err)
+}
+
+// ParamsFilter keeps the values out of the text.
+func (statementLog) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
+	return sql, nil
+}
