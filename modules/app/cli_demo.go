@@ -61,12 +61,12 @@ func (c *cli) demoOn(ctx context.Context, a *App) (err error) {
 		url = "http://" + s.Addr().String()
 		fmt.Fprintf(c.stdout, "No server answers on %s; one was started for the demo.\n", a.Config.Server.Endpoint)
 	}
-	key, err := demoKey(ctx, a)
+	key, revoke, err := demoKey(ctx, a)
 	if err != nil {
 		return err
 	}
 	d := demonstration{out: c.stdout, url: url, key: key.Reveal(), resultID: ids.New(ids.Run)}
-	return d.run(ctx)
+	return errors.Join(d.run(ctx), revoke())
 }
 
 // answers reports whether a Portico serves on a URL.
@@ -85,25 +85,27 @@ func answers(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// demoKey makes a key of the first user that lives a day, and gives the user
-// credits to spend.
-func demoKey(ctx context.Context, a *App) (account.Plaintext, error) {
+// demoKey makes a key of the first user for as long as the demo runs, a day at
+// most, and gives the user credits to spend.
+func demoKey(ctx context.Context, a *App) (key account.Plaintext, revoke func() error, err error) {
 	users, err := a.Accounts.Service.Users(ctx)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if len(users) == 0 {
-		return "", errors.New("the server that answers uses another database than this configuration: it has no users here")
+		return "", nil, errors.New("the server that answers uses another database than this configuration: it has no users here")
 	}
 	who := actor.Actor{UID: users[0].UID, Scope: actor.Full}
 	err = a.Credits.Service.Grant(ctx, who.UID, billing.Recharge{
 		ID: "demo-" + who.UID, Amount: demoCredits, Source: "gift", Text: "credits for the demo", ExpiresAt: time.Now().AddDate(1, 0, 0),
 	})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	_, key, err := a.Accounts.Service.CreateKey(ctx, who, "demo", 1)
-	return key, err
+	made, key, err := a.Accounts.Service.CreateKey(ctx, who, "demo", 1)
+	return key, func() error {
+		return a.Accounts.Service.RevokeKey(context.WithoutCancel(ctx), who, made.ID)
+	}, err
 }
 
 // demonstration is one run of the bundled program, seen from outside: what it
