@@ -87,6 +87,13 @@ func (c *checker) check(s spec) item {
 	if i.name == "" {
 		c.problem(s.line, "name is missing")
 	}
+	for _, texts := range []map[string]string{s.Labels, s.Descriptions} {
+		for language, value := range texts {
+			if value == "" {
+				c.problem(s.line, "the text for %q is empty; put texts that hold a comma in quotes", language)
+			}
+		}
+	}
 	i.kind = c.oneOf(s.Type, "type", "regular", "regular", "external_oauth", "external_apikey")
 	i.authType = c.oneOf(s.AuthType, "authType", authConfigBased, authConfigBased, authCredentials, authOAuth, authExternalKey)
 	if i.domain != "" && !isURL(i.domain) {
