@@ -2,7 +2,6 @@ package program
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -71,6 +70,5 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	r.Header = kept
-	r.Host = strings.TrimPrefix(sandbox.ToolSocket, "/")
 	g.api.ServeHTTP(w, r)
 }
