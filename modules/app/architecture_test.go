@@ -148,7 +148,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"run.renew": "a process renews its own runs, of all users", "run.expired": "the reaper's",
 		"run.events":  "joined with the run's row, which is scoped",
 		"tool.insert": insert, "tool.renew": "a process renews its own calls, of all users", "tool.expired": "the reaper's",
-		"toolset.visible": "the user's own and everybody's, in one condition", "toolset.global": shared, "toolset.updateGlobal": shared,
+		"toolset.visible": "the user's own and everybody's, in one condition", "toolset.usable": "the same, joined with the inventory", "toolset.global": shared, "toolset.updateGlobal": shared,
 		"toolset.insertToolset": insert, "toolset.inventory": shared, "toolset.anyInventory": shared, "toolset.inventories": shared,
 		"toolset.insertInventory": shared, "toolset.updateInventory": shared, "toolset.methods": shared, "toolset.allMethods": shared,
 		"toolset.insertMethod": shared, "toolset.updateMethod": shared,

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,14 +73,14 @@ func (b *baseline) call(ctx context.Context, key, set, name string, arguments js
 }
 
 func (b *baseline) identify(ctx context.Context, uid, set string) error {
-	var n int
-	var text string
-	return errors.Join(
-		b.pool.QueryRow(ctx, `SELECT count(*) FROM mcp_servers WHERE uid = $1 AND name = $2 AND enabled AND deleted_at IS NULL`, uid, set).Scan(&n),
-		b.pool.QueryRow(ctx, `SELECT toolset_id FROM toolsets WHERE (uid = $1 OR is_global) AND deleted_at IS NULL AND key = $2 AND enabled
-			AND NOT uninstalled ORDER BY is_global, pk LIMIT 1`, uid, set).Scan(&text),
-		b.pool.QueryRow(ctx, `SELECT name FROM toolset_inventory WHERE key = $1 AND enabled AND deleted_at IS NULL LIMIT 1`, set).Scan(&text),
-	)
+	var id, name string
+	var global, mcp bool
+	var auth, data *string
+	var updated time.Time
+	return b.pool.QueryRow(ctx, `SELECT t.toolset_id, t.name, t.is_global, t.auth_type, t.auth_data, i.updated_at, EXISTS (SELECT 1 FROM mcp_servers m
+		WHERE m.uid = $1 AND m.name = $2 AND m.enabled AND m.deleted_at IS NULL) FROM toolsets t LEFT JOIN toolset_inventory i ON i.key = t.key
+		AND i.enabled AND i.deleted_at IS NULL WHERE (t.uid = $1 OR t.is_global) AND t.deleted_at IS NULL AND t.key = $2 AND t.enabled
+		AND NOT t.uninstalled ORDER BY t.is_global, t.pk LIMIT 1`, uid, set).Scan(&id, &name, &global, &auth, &data, &updated, &mcp)
 }
 
 func (b *baseline) ask(ctx context.Context) ([]byte, error) {
@@ -100,27 +99,19 @@ func (b *baseline) ask(ctx context.Context) ([]byte, error) {
 
 func (b *baseline) settle(ctx context.Context, tx pgx.Tx, id, uid string, data []byte) error {
 	now := time.Now()
-	var pk, n int64
-	var text string
+	var pk int64
+	var plus bool
 	var balance float64
 	_, err := tx.Exec(ctx, `UPDATE tool_call_results SET error = NULL, lease_expires_at = NULL, lease_owner = NULL, output = $1, status = 'completed',
 		updated_at = $2 WHERE uid = $3 AND call_id = $4 AND status = 'executing'`, string(data), now, uid, id)
 	if err == nil {
-		err = tx.QueryRow(ctx, `SELECT uid FROM users WHERE uid = $1 LIMIT 1 FOR NO KEY UPDATE`, uid).Scan(&text)
-	}
-	if err == nil {
-		err = tx.QueryRow(ctx, `SELECT pk FROM credit_usages WHERE uid = $1 AND tool_call_id = $2 LIMIT 1`, uid, id).Scan(&pk)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = tx.QueryRow(ctx, `SELECT count(*) FROM subscriptions WHERE uid = $1 AND status = 'active' AND lookup_key LIKE 'refly\_plus\_%'
-			AND created_at > $2 AND (cancel_at IS NULL OR cancel_at > $3)`, uid, now.AddDate(0, -1, 0), now).Scan(&n)
+		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM subscriptions s WHERE s.uid = users.uid AND s.status = 'active'
+			AND s.lookup_key LIKE 'refly\_plus\_%' AND s.created_at > $2 AND (s.cancel_at IS NULL OR s.cancel_at > $3))
+			FROM users WHERE uid = $1 LIMIT 1 FOR NO KEY UPDATE`, uid, now.AddDate(0, -1, 0), now).Scan(&plus)
 	}
 	if err == nil {
 		err = tx.QueryRow(ctx, `INSERT INTO credit_usages (usage_id, uid, amount, due_amount, usage_type, description, tool_call_id, created_at)
-			VALUES ($1, $2, 1, 1, 'tool_call', 'Tool call', $3, $4) RETURNING pk`, uuid.NewString(), uid, id, now).Scan(&pk)
+			VALUES ($1, $2, 1, 1, 'tool_call', 'Tool call', $3, $4) ON CONFLICT (tool_call_id) DO NOTHING RETURNING pk`, uuid.NewString(), uid, id, now).Scan(&pk)
 	}
 	if err == nil {
 		err = tx.QueryRow(ctx, `SELECT pk, balance FROM credit_recharges WHERE uid = $1 AND enabled AND expires_at >= $2 AND balance > 0

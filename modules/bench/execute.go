@@ -17,8 +17,8 @@ import (
 
 const (
 	workers    = 16
-	rounds     = 3
-	roundTime  = 3 * time.Second
+	rounds     = 6
+	roundTime  = 2 * time.Second
 	alone      = 400 // calls one after the other
 	executeURL = "/v1/tool/execute"
 	callBody   = `{"toolsetKey":"demo","toolName":"list_cities","arguments":{"file_name_title":"x"}}`

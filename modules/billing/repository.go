@@ -6,6 +6,8 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/money"
+
+	"gorm.io/gorm/clause"
 )
 
 // repository is the credit tables.
@@ -94,34 +96,39 @@ type subscriptionRow struct {
 
 func (subscriptionRow) TableName() string { return "subscriptions" }
 
+// plus is the condition of a Plus subscription that began after a moment and
+// has not ended.
+const plus = `EXISTS (SELECT 1 FROM subscriptions s WHERE s.uid = users.uid AND s.status = 'active'
+	AND s.lookup_key LIKE 'refly\_plus\_%' ESCAPE '\' AND s.created_at > ? AND (s.cancel_at IS NULL OR s.cancel_at > ?)) AS plus`
+
 // lockUser makes the money of one user a queue: whoever holds the lock sees
-// every balance as the one before left it.
-func (repository) lockUser(tx database.Tx, uid string) error {
-	var row struct{ UID string }
-	err := database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&row).Error
+// every balance as the one before left it. It also reports whether the user
+// has a Plus subscription that began after a moment.
+func (repository) lockUser(tx database.Tx, uid string, began, now time.Time) (hasPlus bool, err error) {
+	var row struct{ Plus bool }
+	err = database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select(plus, began, now).Take(&row).Error
 	if errors.Is(err, database.ErrNotFound) {
-		return ErrUserMissing
+		return false, ErrUserMissing
 	}
-	return err
+	return row.Plus, err
 }
 
-func (repository) usageOf(h database.Handle, uid, callID string) (usageRow, bool, error) {
+func (repository) usageOf(h database.Handle, uid, callID string) (usageRow, error) {
 	var row usageRow
-	err := database.Scoped(h, uid).Where("tool_call_id = ?", callID).Take(&row).Error
-	if errors.Is(err, database.ErrNotFound) {
-		return row, false, nil
-	}
-	return row, err == nil, err
+	return row, database.Scoped(h, uid).Where("tool_call_id = ?", callID).Take(&row).Error
 }
 
-func (repository) insertUsage(tx database.Tx, row usageRow) error {
-	return database.Unscoped(tx.Handle).Create(&row).Error
+// insertUsage writes a usage, unless there is one of the same call.
+func (repository) insertUsage(tx database.Tx, row usageRow) (written bool, err error) {
+	q := database.Unscoped(tx.Handle).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: "tool_call_id"}}, DoNothing: true}).Create(&row)
+	return q.RowsAffected == 1, q.Error
 }
 
-// live lists the recharges that can pay, the nearest expiry first.
+// live lists what is left of the recharges that can pay, the nearest expiry
+// first.
 func (repository) live(h database.Handle, uid string, now time.Time) ([]rechargeRow, error) {
 	var rows []rechargeRow
-	err := database.Scoped(h, uid).Where("enabled AND expires_at >= ? AND balance > 0", now).
+	err := database.Scoped(h, uid).Select("pk, uid, amount, balance").Where("enabled AND expires_at >= ? AND balance > 0", now).
 		Order("expires_at, pk").Find(&rows).Error
 	return rows, err
 }
@@ -163,14 +170,6 @@ func (repository) setDebt(tx database.Tx, d debtRow, at time.Time) error {
 
 // plus reports whether the user has an active Plus subscription that began
 // after a moment.
-func (repository) plus(h database.Handle, uid string, after, now time.Time) (bool, error) {
-	var n int64
-	err := database.Scoped(h, uid).Model(&subscriptionRow{}).
-		Where(`status = 'active' AND lookup_key LIKE 'refly\_plus\_%' ESCAPE '\' AND created_at > ? AND (cancel_at IS NULL OR cancel_at > ?)`, after, now).
-		Count(&n).Error
-	return n > 0, err
-}
-
 func (repository) usages(h database.Handle, uid string, before int64, limit int) ([]Usage, error) {
 	q := database.Scoped(h, uid)
 	if before > 0 {

@@ -27,40 +27,32 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 	if !c.Global || c.Price <= 0 {
 		return Receipt{}, nil
 	}
-	if err := s.rows.lockUser(tx, c.UID); err != nil {
-		return Receipt{}, err
-	}
-	if row, seen, err := s.rows.usageOf(tx.Handle, c.UID, c.CallID); err != nil || seen {
-		return Receipt{Amount: row.Amount, Due: row.DueAmount}, err
-	}
-	receipt := Receipt{Amount: c.Price, Due: c.Price}
-	free, err := s.isFree(tx.Handle, c)
+	now := s.Now()
+	plus, err := s.rows.lockUser(tx, c.UID, now.AddDate(0, -1, 0), now)
 	if err != nil {
 		return Receipt{}, err
 	}
-	if free {
+	receipt := Receipt{Amount: c.Price, Due: c.Price}
+	// The one rule for what costs nothing: a toolset on the free list, or a
+	// user whose Plus subscription is younger than a calendar month.
+	if plus || slices.Contains(s.FreeToolsets, c.Toolset) {
 		receipt.Amount = 0
 	}
-	if err := s.record(tx, c, receipt); err != nil {
+	written, err := s.record(tx, c, receipt)
+	if err != nil {
 		return Receipt{}, err
+	}
+	if !written {
+		row, err := s.rows.usageOf(tx.Handle, c.UID, c.CallID)
+		return Receipt{Amount: row.Amount, Due: row.DueAmount}, err
 	}
 	return receipt, s.deduct(tx, c, receipt.Amount)
 }
 
-// isFree is the one rule for what costs nothing: a toolset on the free list,
-// or a user whose Plus subscription is younger than a calendar month.
-func (s *Service) isFree(h database.Handle, c Charge) (bool, error) {
-	if slices.Contains(s.FreeToolsets, c.Toolset) {
-		return true, nil
-	}
-	now := s.Now()
-	return s.rows.plus(h, c.UID, now.AddDate(0, -1, 0), now)
-}
-
-func (s *Service) record(tx database.Tx, c Charge, r Receipt) error {
+func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err error) {
 	meta, err := json.Marshal(map[string]string{"toolName": c.Tool, "toolsetKey": c.Toolset})
 	if err != nil {
-		return err
+		return false, err
 	}
 	row := usageRow{
 		UsageID: ids.New(ids.Usage), UID: c.UID, Amount: r.Amount, DueAmount: r.Due, UsageType: toolCall,
@@ -109,7 +101,7 @@ func (s *Service) Grant(ctx context.Context, uid string, r Recharge) error {
 		return ErrBadRecharge
 	}
 	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.lockUser(tx, uid); err != nil {
+		if _, err := s.rows.lockUser(tx, uid, s.Now(), s.Now()); err != nil {
 			return err
 		}
 		if before, seen, err := s.rows.recharge(tx.Handle, r.ID); err != nil || seen {

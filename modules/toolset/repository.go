@@ -122,10 +122,27 @@ func visible(h database.Handle, uid string) *gorm.DB {
 	return database.Unscoped(h).Where("(uid = ? OR is_global) AND deleted_at IS NULL", uid)
 }
 
+// usableRow is a toolset as an execution needs it, in one read.
+type usableRow struct {
+	ToolsetID        string
+	Name             string
+	IsGlobal         bool
+	AuthType         *string
+	AuthData         *string
+	InventoryUpdated *time.Time // nil where the inventory has no enabled row
+	MCP              bool       // the user's MCP server of that name comes first
+}
+
 // usable finds the toolset a key means to a user: the user's own first.
-func (repository) usable(h database.Handle, uid, key string) (toolsetRow, error) {
-	var r toolsetRow
-	err := visible(h, uid).Where("key = ? AND enabled AND NOT uninstalled", key).Order("is_global, pk").Limit(1).Take(&r).Error
+func (repository) usable(h database.Handle, uid, key string) (usableRow, error) {
+	var r usableRow
+	err := database.Unscoped(h).Table("toolsets").
+		Select(`toolsets.toolset_id, toolsets.name, toolsets.is_global, toolsets.auth_type, toolsets.auth_data, i.updated_at AS inventory_updated,
+			EXISTS (SELECT 1 FROM mcp_servers m WHERE m.uid = ? AND m.name = ? AND m.enabled AND m.deleted_at IS NULL) AS mcp`, uid, key).
+		Joins("LEFT JOIN toolset_inventory i ON i.key = toolsets.key AND i.enabled AND i.deleted_at IS NULL").
+		Where("(toolsets.uid = ? OR toolsets.is_global) AND toolsets.deleted_at IS NULL", uid).
+		Where("toolsets.key = ? AND toolsets.enabled AND NOT toolsets.uninstalled", key).
+		Order("toolsets.is_global, toolsets.pk").Limit(1).Take(&r).Error
 	if errors.Is(err, database.ErrNotFound) {
 		return r, missing(key)
 	}

@@ -31,16 +31,21 @@ func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Tool
 		return Toolset{Key: key, Name: key, Kind: Builtin}, nil
 	}
 	h := s.DB.Read(ctx)
-	own, err := s.rows.ownMCP(h, a.UID, key)
-	if err != nil {
-		return Toolset{}, err
-	}
-	if own {
-		return Toolset{Key: key, Name: key, Kind: MCP}, nil
-	}
 	row, err := s.rows.usable(h, a.UID, key)
+	if errs.CodeOf(err) == errs.ToolsetMissing {
+		own, failure := s.rows.ownMCP(h, a.UID, key)
+		switch {
+		case failure != nil:
+			return Toolset{}, failure
+		case own:
+			return Toolset{Key: key, Name: key, Kind: MCP}, nil
+		}
+	}
 	if err != nil {
 		return Toolset{}, err
+	}
+	if row.MCP {
+		return Toolset{Key: key, Name: key, Kind: MCP}, nil
 	}
 	t := Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal, Kind: kindOf(deref(row.AuthType), key)}
 	switch t.Kind {
@@ -75,17 +80,21 @@ func kindOf(authType, key string) Kind {
 func legacyKeys() []string { return []string{"apify-13f", "jina", "notion", "perplexity"} }
 
 // configured adds what the inventory says about a toolset.
-func (s *Service) configured(h database.Handle, t Toolset, row toolsetRow) (Toolset, error) {
-	item, err := s.rows.inventory(h, t.Key)
-	if err != nil {
-		return t, err
+func (s *Service) configured(h database.Handle, t Toolset, row usableRow) (Toolset, error) {
+	if row.InventoryUpdated == nil {
+		return t, missing(t.Key)
 	}
-	p, err := s.parse(h, item)
-	if err != nil {
-		return t, err
+	p, ok := s.cached(t.Key, *row.InventoryUpdated)
+	if !ok {
+		item, err := s.rows.inventory(h, t.Key)
+		if err != nil {
+			return t, err
+		}
+		if p, err = s.parse(h, item); err != nil {
+			return t, err
+		}
 	}
-	t.Domain, t.Egress, t.Prices, t.methods = deref(item.Domain), p.egress, p.prices, p.methods
-	t.credential = deref(item.APIKey)
+	t.Domain, t.Egress, t.Prices, t.methods, t.credential = p.domain, p.egress, p.prices, p.methods, p.credential
 	if !row.IsGlobal && row.AuthData != nil {
 		t.credential = *row.AuthData
 	}
@@ -94,22 +103,30 @@ func (s *Service) configured(h database.Handle, t Toolset, row toolsetRow) (Tool
 
 // parsed is what the text columns of an inventory row and its methods mean.
 type parsed struct {
-	updated time.Time
-	methods []Method
-	prices  billing.PriceList
-	egress  []netip.Prefix
+	updated    time.Time
+	domain     string
+	credential string // sealed
+	methods    []Method
+	prices     billing.PriceList
+	egress     []netip.Prefix
+}
+
+// cached returns what was read out of an inventory row, unless the row has
+// changed since.
+func (s *Service) cached(key string, updated time.Time) (parsed, bool) {
+	s.parsed.mu.Lock()
+	defer s.parsed.mu.Unlock()
+	p, ok := s.parsed.entries[key]
+	return p, ok && p.updated.Equal(updated)
 }
 
 // parse reads an inventory row, once for each of its states: whoever changes
 // a method changes updated_at of its inventory row in the same transaction.
 func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
-	s.parsed.mu.Lock()
-	p, ok := s.parsed.entries[item.Key]
-	s.parsed.mu.Unlock()
-	if ok && p.updated.Equal(item.UpdatedAt) {
+	if p, ok := s.cached(item.Key, item.UpdatedAt); ok {
 		return p, nil
 	}
-	p = parsed{updated: item.UpdatedAt}
+	p := parsed{updated: item.UpdatedAt, domain: deref(item.Domain), credential: deref(item.APIKey)}
 	var err error
 	if p.methods, err = s.rows.methods(h, item.Key); err != nil {
 		return p, err
