@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/internal/secretbox"
+	"github.com/portico-run/portico/modules/internal/telemetry"
 	"github.com/portico-run/portico/modules/internal/wake"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
@@ -63,6 +64,7 @@ type App struct {
 	Programs *program.Module
 	Streams  *stream.Module
 	API      *httpapi.API
+	Metrics  *telemetry.Metrics
 
 	egress *egress.Client
 }
@@ -116,12 +118,15 @@ func (a *App) wire(ctx context.Context) error {
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.publish}, location(c.Sandbox.S3Lib))
+	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
+		Observe: a.Metrics.Request,
 	})
 	if a.Engine, err = a.engine(); err != nil {
 		return err
 	}
+	measure(a.Metrics, a.Engine)
 	a.Programs = program.New(program.Deps{
 		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Sandbox: a.Engine, Logger: a.Logger,
 		Access:   program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, API: a.API},
@@ -134,7 +139,7 @@ func (a *App) wire(ctx context.Context) error {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.Streams, health{a},
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.Streams, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
 	} {
 		m.Register(a.API)
 	}

@@ -69,7 +69,7 @@ Next:
   curl -s %s/v1/tool/execute -H "X-API-Key: $PORTICO_API_KEY" -H 'Content-Type: application/json' \
     -d '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome","file_name_title":"weather"}}'
 
-%s/openapi.json describes every route. A lost key is replaced with: bin/portico key create --user %s
+%s/docs describes every route. A lost key is replaced with: bin/portico key create --user %s
 
 `, shown, url, url, firstUser)
 }

@@ -140,7 +140,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/healthz", "/readyz", "/v1/auth/cli/api-key/validate"}
+	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/auth/cli/api-key/validate"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue
@@ -180,6 +180,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	}{
 		{"GET", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
+		{"GET", "/metrics", "", 200},
+		{"GET", "/docs", "", 200},
 		{"POST", "/v1/auth/cli/api-key", `{"name":"x","expiresInDays":1}`, 200},
 		{"POST", "/v1/auth/cli/api-key", `{"name":""}`, 400},
 		{"GET", "/v1/auth/cli/api-key", "", 200},
@@ -270,6 +272,27 @@ func TestAnotherUserFindsNothing(t *testing.T) {
 		}
 		require.Zero(t, s.count(`SELECT count(*) FROM tool_call_results c JOIN users u ON u.uid = c.uid WHERE u.name = 'ben'`))
 	})
+}
+
+func TestPagesForPeopleAndPrometheus(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	s.run(map[string]any{"code": "pass"})
+	a := s.send("", "GET", "/metrics", nil)
+	for _, line := range []string{
+		"portico_sandbox_programs_total 1", `portico_http_requests_total{method="POST",route="/v1/sandbox/execute",status="200"} 1`,
+	} {
+		require.Contains(t, a.raw, line)
+	}
+	require.NotContains(t, a.raw, "u-")
+	a = s.send("", "GET", "/docs", nil)
+	require.Equal(t, 200, a.status)
+	for _, op := range operations(document(t, s)) {
+		require.Contains(t, a.raw, `id="`+op.OperationID+`"`)
+	}
+	require.NotContains(t, a.raw, "<script")
+	require.NotRegexp(t, `(src|href)="https?:`, a.raw)
+	require.Contains(t, a.header.Get("Content-Security-Policy"), "default-src 'none'")
 }
 
 func TestErrorCodesAreDocumented(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
@@ -67,6 +68,9 @@ type Deps struct {
 	Origins   []string // browsers' origins that may call with credentials
 	BodyLimit int64    // largest request body in bytes
 	Version   string
+	// Observe is told every answered request with its route's pattern; it may
+	// be nil.
+	Observe func(method, route string, status int, took time.Duration)
 }
 
 // API is the HTTP surface. Register operations before serving.

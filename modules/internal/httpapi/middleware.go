@@ -57,6 +57,9 @@ func identify(c *gin.Context) {
 func (a *API) logRequest(c *gin.Context) {
 	start := time.Now()
 	c.Next()
+	if a.deps.Observe != nil {
+		a.deps.Observe(c.Request.Method, c.FullPath(), c.Writer.Status(), time.Since(start))
+	}
 	level := slog.LevelInfo
 	if c.Writer.Status() >= http.StatusInternalServerError {
 		level = slog.LevelError
