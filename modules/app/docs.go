@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -109,7 +110,9 @@ func renderDocs(api *httpapi.API) ([]byte, error) {
 	}
 	var sorted []*group
 	for _, g := range groups {
-		slices.SortFunc(g.Operations, func(a, b documented) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
+		slices.SortFunc(g.Operations, func(a, b documented) int {
+			return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Method, b.Method))
+		})
 		sorted = append(sorted, g)
 	}
 	slices.SortFunc(sorted, func(a, b *group) int { return strings.Compare(a.Tag, b.Tag) })
