@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -58,9 +59,9 @@ const (
 	Killed      Status = "killed"        // SIGKILL that nobody here sent, or a limit the host enforces
 )
 
-// File is one file of the injected SDK.
+// File is one file in a folder of the sandbox.
 type File struct {
-	// Path is relative to ToolsDir, separated by slashes.
+	// Path is relative to the folder, separated by slashes.
 	Path    string
 	Content []byte
 }
@@ -74,6 +75,11 @@ type Job struct {
 	Env map[string]string
 	// Files are readable, not writable, below ToolsDir.
 	Files []File
+	// Inputs are the files the program finds in WorkDir, its own to change.
+	Inputs []File
+	// Collect says what is brought back of the files the program leaves in
+	// WorkDir; the zero value brings nothing.
+	Collect Collect
 	// Gateway serves ToolSocket for this job only. Without one there is no
 	// socket, and the program reaches nothing outside.
 	Gateway http.Handler
@@ -83,6 +89,12 @@ type Job struct {
 	// and the last one even if it has none. Calls do not overlap, and none
 	// comes after Run returned. A slow Output slows the program down.
 	Output func(s Stream, line string)
+}
+
+// Collect limits what is brought back of a program's files.
+type Collect struct {
+	MaxFiles int
+	MaxBytes int64 // of all of them
 }
 
 // Result is what came out of a job, also of one that was killed.
@@ -97,6 +109,12 @@ type Result struct {
 	ExitCode int
 	Status   Status
 	Duration time.Duration
+	// Outputs are the regular files in WorkDir when the program had ended, in
+	// the order of their paths, inputs that were not changed included.
+	// OutputsDropped counts what was left out: files over the limits, links,
+	// devices, and names that no other system could hold.
+	Outputs        []File
+	OutputsDropped int
 }
 
 // Driver makes isolated interpreters. All drivers pass sandboxtest.
@@ -149,10 +167,10 @@ func (j Job) Validate() error {
 			return ErrInvalidJob.Do("An environment variable has a name or a value that no program can have.")
 		}
 	}
-	for _, f := range j.Files {
+	for _, f := range slices.Concat(j.Files, j.Inputs) {
 		if f.Path == "" || f.Path == "." || f.Path != path.Clean(f.Path) || path.IsAbs(f.Path) ||
 			f.Path == ".." || strings.HasPrefix(f.Path, "../") || strings.ContainsRune(f.Path, 0) {
-			return ErrInvalidJob.Do("A file of the SDK has a path that leaves its folder.")
+			return ErrInvalidJob.Do("A file has a path that leaves its folder.")
 		}
 	}
 	return nil

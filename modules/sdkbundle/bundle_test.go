@@ -120,10 +120,11 @@ func TestBundleThatIsNotThere(t *testing.T) {
 			require.ErrorIs(t, err, sdkbundle.ErrMissing, hash)
 		}
 		// It is found once it is published, without a restart.
-		m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: "sdk", Hash: "late"})
+		late := objectstoretest.Prefix() // the bucket outlives the test
+		m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: "sdk", Hash: late})
 		_, err := m.Service.Current(t.Context(), anna)
 		require.ErrorIs(t, err, sdkbundle.ErrMissing)
-		put(t, s, bundle("late"))
+		put(t, s, bundle(late))
 		_, err = m.Service.Current(t.Context(), anna)
 		require.NoError(t, err)
 	})

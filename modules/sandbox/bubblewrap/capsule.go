@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/portico-run/portico/modules/sandbox"
@@ -97,6 +99,14 @@ func (c *capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 	if err := c.slot.write(job.Files); err != nil {
 		return sandbox.Result{}, err
 	}
+	files, err := openWorkspace(c.watch.work, c.slot.id)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer files.close()
+	if err := files.put(job.Inputs); err != nil {
+		return sandbox.Result{}, err
+	}
 	body, err := c.message(job)
 	if err != nil {
 		return sandbox.Result{}, err
@@ -110,7 +120,12 @@ func (c *capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 		// when Run returns.
 		defer r.close()
 	}
-	return c.execute(ctx, job, body)
+	result, err := c.execute(ctx, job, body)
+	if err == nil && job.Collect.MaxFiles > 0 {
+		// The tree is gone, so that nobody changes what is read.
+		result.Outputs, result.OutputsDropped = files.take(job.Collect)
+	}
+	return result, err
 }
 
 // execute hands the job over and waits for its end.
@@ -145,7 +160,9 @@ func (c *capsule) execute(ctx context.Context, job sandbox.Job, body []byte) (sa
 	return result, nil
 }
 
-// hand sends the job and waits until the interpreter took it.
+// hand sends the job and waits until the interpreter took it. Once all of it
+// is sent and only the waiting ends early, the interpreter may have taken it:
+// that is no error, so that nobody runs the program again.
 func (c *capsule) hand(ctx context.Context, body []byte, timeout time.Duration) error {
 	if err := c.control.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return err
@@ -155,7 +172,7 @@ func (c *capsule) hand(ctx context.Context, body []byte, timeout time.Duration) 
 	if _, err := c.control.Write(body); err != nil {
 		return fmt.Errorf("hand over the job: %w", err)
 	}
-	if err := c.expect('S'); err != nil {
+	if err := c.expect('S'); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("hand over the job: %w", err)
 	}
 	return nil
@@ -256,6 +273,9 @@ func (c *capsule) kill() error {
 	if c.cmd == nil || c.cmd.Process == nil {
 		return nil
 	}
+	if c.init == nil {
+		c.init = c.findInit()
+	}
 	if c.init != nil {
 		c.init.kill()
 	}
@@ -271,6 +291,29 @@ func (c *capsule) kill() error {
 		return nil // bubblewrap died before it made the sandbox
 	}
 	return c.init.gone(goneTimeout)
+}
+
+// findInit finds process 1 of a sandbox that is ended before bwrap told about
+// it. bwrap is stopped meanwhile: one that it made a moment later would not
+// yet end with it.
+func (c *capsule) findInit() *process {
+	pid := c.cmd.Process.Pid
+	if c.cmd.Process.Signal(syscall.SIGSTOP) != nil {
+		return nil // it has ended, and was waited for
+	}
+	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return nil
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(list)))
+	if err != nil {
+		return nil // none yet
+	}
+	p, err := openProcess(child)
+	if err != nil {
+		return nil // gone already
+	}
+	return p
 }
 
 // Close implements sandbox.Capsule.

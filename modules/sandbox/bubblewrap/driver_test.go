@@ -180,13 +180,53 @@ func TestDriverLeavesNothing(t *testing.T) {
 		_, err := d.Start(t.Context())
 		require.NoError(t, err)
 	}
+	require.GreaterOrEqual(t, len(inside(t, dir)), 3, "the check does not see what it looks for")
 	require.NoError(t, d.Close())
+	require.Empty(t, inside(t, dir))
 	require.NoError(t, d.Close())
 	left, err := filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 	_, err = d.Start(t.Context())
 	require.Error(t, err)
+}
+
+// A start that is given up, at whatever moment, leaves nothing and does not
+// hang.
+func TestStartsThatAreGivenUp(t *testing.T) {
+	t.Parallel()
+	dir := runDir(t)
+	d, err := bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	for n := range 60 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*time.Millisecond)
+		c, err := d.Start(ctx)
+		cancel()
+		if err == nil {
+			require.NoError(t, c.Close())
+		}
+	}
+	require.NoError(t, d.Close())
+	left, err := filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Empty(t, inside(t, dir))
+}
+
+// inside lists the processes whose file system holds something of a folder.
+func inside(t *testing.T, dir string) []string {
+	t.Helper()
+	mounts, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	require.NoError(t, err)
+	var found []string
+	for _, m := range mounts {
+		text, err := os.ReadFile(m)
+		if err == nil && strings.Contains(string(text), filepath.Base(dir)) {
+			found = append(found, m)
+		}
+	}
+	return found
 }
 
 func TestCheckSaysWhatIsMissing(t *testing.T) {

@@ -250,6 +250,9 @@ func (c *capsule) failed(ctx context.Context, err error) error {
 	if gone := c.kill(); gone != nil {
 		return errors.Join(err, gone)
 	}
+	// Whoever writes to it is dead; the deadline is for the case that the
+	// machine says otherwise.
+	_ = c.stderr.SetReadDeadline(time.Now().Add(time.Second))
 	said, _ := io.ReadAll(io.LimitReader(c.stderr, 4<<10))
 	if said = bytes.TrimSpace(said); len(said) > 0 {
 		return fmt.Errorf("the sandbox did not start: %w: %s", err, clean(said))

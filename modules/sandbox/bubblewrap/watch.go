@@ -25,6 +25,7 @@ const watchEvery = 100 * time.Millisecond
 type watch struct {
 	proc *os.Root
 	dirs []*os.File // the writable file systems
+	work *os.File   // that of them with the program's own files
 }
 
 func openWatch(pid int) (*watch, error) {
@@ -41,6 +42,9 @@ func openWatch(pid int) (*watch, error) {
 			return nil, fmt.Errorf("watch the sandbox: %w", err)
 		}
 		w.dirs = append(w.dirs, f)
+		if dir == sandbox.WorkDir {
+			w.work = f
+		}
 	}
 	return w, nil
 }

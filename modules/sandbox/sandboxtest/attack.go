@@ -38,6 +38,7 @@ func (s Suite) Attack(t *testing.T) {
 		"the control road":  s.testControl,
 		"tool flood":        s.testToolFlood,
 		"devices":           s.testDevices,
+		"hostile outputs":   s.testHostileOutputs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -470,4 +471,34 @@ for name in ("/dev/kmsg", "/dev/mem", "/dev/sda", "/dev/kvm", "/dev/fuse", "/dev
 	require.NotContains(t, r.Stdout, "made a device")
 	require.NotContains(t, r.Stdout, "exists")
 	require.Contains(t, r.Stdout, "urandom")
+}
+
+// Outputs are files of the program, whatever their names and kinds claim.
+func (s Suite) testHostileOutputs(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("top secret"), 0o644))
+	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
+		Collect: sandbox.Collect{MaxFiles: 50, MaxBytes: 1 << 20},
+		Code: fmt.Sprintf(`
+import os, socket
+os.symlink(%q, "link"); os.symlink("/etc/passwd", "passwd"); os.symlink("/", "root"); os.symlink("..", "up")
+os.mkfifo("fifo")
+s = socket.socket(socket.AF_UNIX); s.bind("socket")
+open("sparse", "wb").truncate(60 << 20)
+open(b"bad\xffname", "w").close(); open("line\nbreak", "w").close(); open("back\\slash", "w").close()
+open("good name ä.txt", "w").write("fine")
+os.mkdir("locked"); open("locked/in.txt", "w").write("in"); os.chmod("locked", 0)
+open("unreadable", "w").write("u"); os.chmod("unreadable", 0)
+os.makedirs("/".join("d" * 30)); open("/".join("d" * 30) + "/deep", "w").write("x")
+for n in range(1500): os.mkdir("e" * 200); os.chdir("e" * 200)
+`, secret),
+	})
+	require.Equal(t, sandbox.Completed, r.Status, r.Stderr)
+	require.GreaterOrEqual(t, r.OutputsDropped, 9)
+	for _, f := range r.Outputs {
+		require.NotContains(t, string(f.Content), "top secret")
+		require.NotContains(t, string(f.Content), "sandbox:")
+		require.Contains(t, []string{"good name ä.txt", "locked/in.txt", "unreadable"}, f.Path)
+	}
+	require.Contains(t, r.Outputs, sandbox.File{Path: "good name ä.txt", Content: []byte("fine")})
 }

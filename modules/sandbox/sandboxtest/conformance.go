@@ -70,6 +70,8 @@ func (s Suite) Conformance(t *testing.T) {
 		"environment":   s.testEnvironment,
 		"SDK files":     s.testFiles,
 		"folders":       s.testFolders,
+		"inputs":        s.testInputs,
+		"outputs":       s.testOutputs,
 		"gateway":       s.testGateway,
 		"no gateway":    s.testNoGateway,
 		"late calls":    s.testLateCalls,
@@ -216,6 +218,41 @@ for path in ("/x", "/etc/passwd", "/usr/lib/x", "/run/x", "/dev/x", "/proc/sys/k
         pass
 `)
 	require.Equal(t, "/mnt/data /tmp\n5\n1\n", r.Stdout, r.Stderr)
+}
+
+func (s Suite) testInputs(t *testing.T) {
+	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
+		Inputs:  []sandbox.File{{Path: "data.csv", Content: []byte("a,b\n1,2\n")}, {Path: "deep/er/x.txt", Content: []byte("x")}, {Path: "empty"}},
+		Collect: sandbox.Collect{MaxFiles: 10, MaxBytes: 1 << 20},
+		Code: `
+print(open("data.csv").read().split(), open("/mnt/data/deep/er/x.txt").read(), open("empty").read() == "")
+open("data.csv", "a").write("3,4\n")
+open("deep/er/new.txt", "w").write("new")
+import os; os.remove("empty"); os.rename("deep/er/x.txt", "moved.txt")`,
+	})
+	require.Equal(t, "['a,b', '1,2'] x True\n", r.Stdout, r.Stderr)
+	require.Equal(t, []sandbox.File{
+		{Path: "data.csv", Content: []byte("a,b\n1,2\n3,4\n")}, {Path: "deep/er/new.txt", Content: []byte("new")}, {Path: "moved.txt", Content: []byte("x")},
+	}, r.Outputs)
+	require.Zero(t, r.OutputsDropped)
+}
+
+func (s Suite) testOutputs(t *testing.T) {
+	d := s.open(t, sandbox.Limits{})
+	r := run(t, d, sandbox.Job{Collect: sandbox.Collect{MaxFiles: 3, MaxBytes: 100}, Code: `
+for n in range(5): open("f%d" % n, "w").write("x" * 30)`})
+	require.Len(t, r.Outputs, 3)
+	require.Equal(t, 2, r.OutputsDropped)
+	r = run(t, d, sandbox.Job{Collect: sandbox.Collect{MaxFiles: 10, MaxBytes: 100}, Code: `open("big", "w").write("x" * 101); open("small", "w").write("y")`})
+	require.Equal(t, []sandbox.File{{Path: "small", Content: []byte("y")}}, r.Outputs)
+	r = run(t, d, sandbox.Job{Code: `open("x", "w").write("y")`})
+	require.Empty(t, r.Outputs, "files are brought back unasked")
+	// Also of a program that was stopped.
+	r = run(t, d, sandbox.Job{Collect: sandbox.Collect{MaxFiles: 10, MaxBytes: 100}, Timeout: 500 * time.Millisecond, Code: `
+open("x", "w").write("y")
+while True: pass`})
+	require.Equal(t, sandbox.TimedOut, r.Status)
+	require.Len(t, r.Outputs, 1)
 }
 
 // client is Python that speaks HTTP over the tool socket.

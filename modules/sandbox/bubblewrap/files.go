@@ -1,0 +1,174 @@
+package bubblewrap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// workspace is the program's own folder seen from outside. Its handle was
+// taken before any user code ran and keeps the folder after the sandbox is
+// gone. os.Root follows no link that leads out of it.
+type workspace struct {
+	root *os.Root
+	id   int // owner of what is put in; -1: the server's own user
+}
+
+func openWorkspace(dir *os.File, id int) (*workspace, error) {
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("sandbox files: %w", err)
+	}
+	return &workspace{root: root, id: id}, nil
+}
+
+// put writes the files that the program is to find, as its own.
+func (w *workspace) put(files []sandbox.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	return asOwner(w.id, func() error {
+		for _, f := range files {
+			if dir := path.Dir(f.Path); dir != "." {
+				if err := w.root.MkdirAll(dir, 0o755); err != nil {
+					return fmt.Errorf("sandbox files: %w", err)
+				}
+			}
+			if err := w.root.WriteFile(f.Path, f.Content, 0o644); err != nil {
+				return fmt.Errorf("sandbox files: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// asOwner runs fn with the file system rights of a sandbox's user: the file
+// systems of its namespace know no other, not even root. Rights belong to a
+// thread, so that the goroutine stays on its own until they are given back.
+func asOwner(id int, fn func() error) error {
+	if id < 0 {
+		return fn()
+	}
+	runtime.LockOSThread()
+	err := setOwner(id, id)
+	if err == nil {
+		err = fn()
+	}
+	if back := setOwner(os.Geteuid(), os.Getegid()); back != nil {
+		return errors.Join(err, back) // the thread stays locked, and ends with its goroutine
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// setOwner changes the file system rights of this thread. The kernel does not
+// say whether it did, only what they were before.
+func setOwner(uid, gid int) error {
+	for _, set := range []struct {
+		id   int
+		call func(int) (int, error)
+	}{{gid, unix.SetfsgidRetGid}, {uid, unix.SetfsuidRetUid}} {
+		if _, err := set.call(set.id); err != nil {
+			return fmt.Errorf("sandbox files: %w", err)
+		}
+		if is, err := set.call(-1); err != nil || is != set.id {
+			return fmt.Errorf("sandbox files: the rights of %d could not be taken", set.id)
+		}
+	}
+	return nil
+}
+
+// maxDepth bounds how deep outputs are looked for: deeper trees are attacks.
+const maxDepth = 16
+
+// take reads the regular files that the program left, in the order of their
+// names, within limits. What it leaves out is counted.
+func (w *workspace) take(limit sandbox.Collect) (files []sandbox.File, dropped int) {
+	t := &taking{limit: limit}
+	t.folder(w.root, "", 0)
+	return t.files, t.dropped
+}
+
+func (w *workspace) close() { _ = w.root.Close() } // it was only read, or is gone
+
+type taking struct {
+	limit   sandbox.Collect
+	files   []sandbox.File
+	bytes   int64
+	dropped int
+}
+
+// folder goes into one folder by its own handle, so that no path is ever
+// longer than one name.
+func (t *taking) folder(root *os.Root, prefix string, depth int) {
+	dir, err := root.Open(".")
+	if err != nil {
+		t.dropped++
+		return
+	}
+	entries, err := dir.ReadDir(t.limit.MaxFiles*4 + 1000) // a folder with more is not read to its end
+	_ = dir.Close()
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.dropped++
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case !usable(name):
+			t.dropped++
+		case e.IsDir() && depth < maxDepth:
+			sub, err := root.OpenRoot(name)
+			if err != nil {
+				t.dropped++
+				continue
+			}
+			t.folder(sub, prefix+name+"/", depth+1)
+			_ = sub.Close()
+		case e.Type().IsRegular():
+			t.file(root, name, prefix)
+		default:
+			t.dropped++ // links, devices, sockets, and folders too deep
+		}
+	}
+}
+
+func (t *taking) file(root *os.Root, name, prefix string) {
+	room := t.limit.MaxBytes - t.bytes
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > room || len(t.files) >= t.limit.MaxFiles {
+		t.dropped++ // a sparse file is as large as it says
+		return
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		t.dropped++
+		return
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, room))
+	if err != nil {
+		t.dropped++
+		return
+	}
+	t.bytes += int64(len(content))
+	t.files = append(t.files, sandbox.File{Path: prefix + name, Content: content})
+}
+
+// usable reports whether a name can be shown, stored and used elsewhere.
+func usable(name string) bool {
+	return utf8.ValidString(name) && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool {
+		return r < ' ' || r == 0x7f || r == '\\'
+	})
+}
