@@ -49,7 +49,7 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 	}
 	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: req.Language, Toolsets: req.Toolsets})
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
 	id := identity{key: key, call: call}
 	log := s.openLog(ctx, call)
@@ -155,6 +155,18 @@ func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o O
 	}
 	o.ToolCalls, err = s.children(ctx, a, call)
 	return o, err
+}
+
+// abandon ends a run whose program could not even be recorded.
+func (s *Service) abandon(ctx context.Context, r run.Run, ours bool, cause error) error {
+	if !ours {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{Status: run.Failed, Errors: []string{errs.Message(cause)}})
+	})
 }
 
 // refuse records that the sandbox did not take a program.

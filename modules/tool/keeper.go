@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -110,6 +112,10 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	own, err := k.ownRun(ctx, c)
+	if err != nil {
+		return err
+	}
 	err = k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
 		c, err := k.s.rows.stillExpired(tx, c.UID, c.CallID, now)
 		if err != nil {
@@ -123,7 +129,17 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 		if err := k.s.rows.finish(tx, c, now); err != nil {
 			return err
 		}
-		return k.s.tell(ctx, tx, c, run.ToolCallError)
+		if err := k.s.tell(ctx, tx, c, run.ToolCallError); err != nil {
+			return err
+		}
+		if !own {
+			return nil
+		}
+		err = k.s.Stores.Runs.Finish(ctx, tx, c.UID, c.ResultID, c.Version, run.Finish{Status: run.Failed, Errors: []string{runInterrupted}})
+		if errors.Is(err, run.ErrEnded) {
+			return nil
+		}
+		return err
 	})
 	if errors.Is(err, ErrMissing) {
 		return nil // its process came back, or another keeper was faster
@@ -131,13 +147,26 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 	return err
 }
 
+// ownRun reports whether a call is the program that its run was made for: when
+// the one is given up, the other has ended. Its process may live and keep the
+// run's lease.
+func (k *Keeper) ownRun(ctx context.Context, c Call) (bool, error) {
+	if c.Origin != ids.Agent || !c.InRun() {
+		return false, nil
+	}
+	r, err := k.s.Stores.Runs.Get(ctx, actor.Actor{UID: c.UID}, c.ResultID, &c.Version)
+	return err == nil && r.Type == Program, err
+}
+
+const runInterrupted = "The run was interrupted: the process that ran it died. Run it again."
+
 func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
 	err := k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
 		if n, err := k.s.rows.inRun(tx.Handle, r.UID, r.ResultID, r.Version); err != nil || n > 0 {
 			return err // after its calls
 		}
 		return k.s.Stores.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{
-			Status: run.Failed, Errors: []string{"The run was interrupted: the process that ran it died. Run it again."},
+			Status: run.Failed, Errors: []string{runInterrupted},
 		})
 	})
 	if errors.Is(err, run.ErrEnded) {

@@ -76,6 +76,24 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 	})
 }
 
+// A program that is given up while its process lives ends its run, whose lease
+// that process still keeps.
+func TestReaperEndsTheRunOfAProgram(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		r, err := f.runs.Create(t.Context(), anna, run.CreateParams{Type: tool.Program})
+		require.NoError(t, err)
+		f.open(anna, r)
+		f.pass(2 * lease)
+		require.NoError(t, f.runs.Renew(t.Context(), f.owner, f.clock().Add(lease)))
+		require.NoError(t, f.Keeper.Reap(t.Context()))
+		require.Equal(t, []string{"start", "tool_call_start agent", "tool_call_error agent", "end"}, f.events(anna, r))
+		got, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
+		require.NoError(t, err)
+		require.Equal(t, run.Failed, got.Status)
+	})
+}
+
 // Leases end one by one: a program is not given up before its calls, nor a
 // run before its program.
 func TestReaperKeepsTheOrder(t *testing.T) {
