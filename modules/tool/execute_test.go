@@ -201,6 +201,17 @@ func TestExecuteEndsAtItsTimeout(t *testing.T) {
 	})
 }
 
+func TestExecuteIsLateInItsFirstQueryToo(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		f.Service.Settings.Timeout = time.Nanosecond
+		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		require.NoError(t, err)
+		require.Equal(t, "TIMEOUT", answer.ErrorCode)
+		require.Equal(t, tool.Failed, f.calls(anna)[0].Status)
+	})
+}
+
 func TestExecuteIsRecordedWhenTheCallerIsGone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {

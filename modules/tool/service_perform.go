@@ -55,11 +55,11 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
 		Arguments: arguments, FileNameTitle: title,
 	})
-	switch {
-	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && (err != nil || outcome.Failure != nil):
-		return failed(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.Settings.Timeout))
-	case err != nil:
+	if err != nil {
 		return s.refused(ctx, c, err)
+	}
+	if outcome.Failure != nil && late(ctx) {
+		return s.timedOut()
 	}
 	return s.conclude(ctx, c, t, outcome, arguments)
 }
@@ -130,9 +130,20 @@ func (s *Service) priced(ctx context.Context, c Call, t toolset.Toolset, o Outco
 	return r
 }
 
+// late tells whether the call's time is up. Whatever fails then, in a query or
+// in the executor, failed for that.
+func late(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
+
+func (s *Service) timedOut() result {
+	return failed(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.Settings.Timeout))
+}
+
 // refused is the answer for an error of our own: its public sentence, or a
 // general one with the cause in the log.
 func (s *Service) refused(ctx context.Context, c Call, err error) result {
+	if late(ctx) {
+		return s.timedOut()
+	}
 	code := CodeInternal
 	switch errs.CodeOf(err) {
 	case errs.ToolsetMissing:
