@@ -11,11 +11,13 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/portico ./cmd/api 
 
 FROM debian:bookworm-slim
 RUN apt-get update \
- && apt-get install -y --no-install-recommends bubblewrap ca-certificates python3 \
+ && apt-get install -y --no-install-recommends bash bubblewrap ca-certificates file jq libc-bin nodejs python3 python3-venv \
  && rm -rf /var/lib/apt/lists/*
-# Sandboxes run on a Python root of their own, never on this image's files.
-COPY tools/sandbox-root.sh /tmp/sandbox-root.sh
-RUN /tmp/sandbox-root.sh /var/lib/portico/sandbox-root && rm /tmp/sandbox-root.sh
+# Sandboxes run on a root of their own, never on this image's files.
+WORKDIR /tmp/portico
+COPY tools/sandbox-root.sh tools/packages.sh tools/
+COPY configs/sandbox configs/sandbox
+RUN tools/sandbox-root.sh /var/lib/portico/sandbox-root && rm -rf /tmp/portico
 # The server must not be root: bubblewrap as root is less of a wall.
 RUN useradd --system --uid 10001 --home-dir /app portico \
  && install -d -o portico /app/data

@@ -129,7 +129,7 @@ func (a *App) wire(ctx context.Context) error {
 	measure(a.Metrics, a.Engine)
 	a.Programs = program.New(program.Deps{
 		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Sandbox: a.Engine, Logger: a.Logger,
-		Access:   program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, API: a.API},
+		Access:   program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Tools: a.Toolsets.Service, API: a.API},
 		Settings: program.Settings{Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output)},
 	})
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})

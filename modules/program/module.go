@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
 )
 
 // Policy decides about programmatic tool calling.
@@ -30,6 +31,11 @@ type Policy interface {
 // Keys makes the keys that programs call tools with.
 type Keys interface {
 	TemporaryKey(ctx context.Context, a actor.Actor) (account.Plaintext, error)
+}
+
+// Catalogue describes tools.
+type Catalogue interface {
+	Export(ctx context.Context, a actor.Actor, keys []string) ([]toolset.Definition, []toolset.Failure, error)
 }
 
 // SDK finds the files of refly_tools.
@@ -67,6 +73,7 @@ type Access struct {
 	Policy Policy
 	Keys   Keys
 	SDK    SDK
+	Tools  Catalogue
 	// API answers the calls of programs as it answers any other.
 	API http.Handler
 }
@@ -85,7 +92,7 @@ func (m *Module) Register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "execute-code", Method: http.MethodPost, Path: "/v1/sandbox/execute", Tag: "sandbox",
 		Summary: "Run a program that may call tools",
-		Description: "Runs Python in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
+		Description: "Runs Python, bash or JavaScript in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
 			"/v1/action/{resultId}/events; name a resultId of your own to know it beforehand. Ending the request ends the program.",
 		Errors:    []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable},
 		BodyLimit: maxBody,
@@ -95,7 +102,7 @@ func (m *Module) Register(api *httpapi.API) {
 type executeInput struct {
 	Body struct {
 		Code     string   `json:"code" minLength:"1" maxLength:"4194304" doc:"The program"`
-		Language string   `json:"language" enum:"python" doc:"Its language"`
+		Language string   `json:"language" enum:"python,bash,javascript" doc:"Its language"`
 		Toolsets []string `json:"toolsets,omitempty" maxItems:"200" doc:"The only toolsets it may call; empty for all that the user may"`
 		Timeout  int      `json:"timeout,omitempty" minimum:"1" doc:"Wall-clock limit in milliseconds; the server has a default and a maximum"`
 		ResultID string   `json:"resultId,omitempty" maxLength:"64" doc:"A running run to work in, or the id of a run to create"`
@@ -106,7 +113,7 @@ type executeInput struct {
 
 func (m *Module) execute(ctx context.Context, who actor.Actor, in *executeInput) (Outcome, error) {
 	return m.Service.Execute(ctx, who, Request{
-		Code: in.Body.Code, Language: in.Body.Language, Toolsets: in.Body.Toolsets, Timeout: time.Duration(in.Body.Timeout) * time.Millisecond,
+		Code: in.Body.Code, Language: sandbox.Language(in.Body.Language), Toolsets: in.Body.Toolsets, Timeout: time.Duration(in.Body.Timeout) * time.Millisecond,
 		ResultID: in.Body.ResultID, CanvasID: in.Body.CanvasID, Title: in.Body.Title,
 	})
 }

@@ -3,6 +3,7 @@ package program
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,13 +17,18 @@ import (
 // Request is one program to run.
 type Request struct {
 	Code     string
-	Language string
+	Language sandbox.Language
 	Toolsets []string // the only ones it may call; empty for all
 	Timeout  time.Duration
 	// ResultID names a running run to work in, or a run to create.
 	ResultID string
 	CanvasID string
 	Title    string
+}
+
+// Languages are those that programs may be written in.
+func Languages() []sandbox.Language {
+	return []sandbox.Language{sandbox.Python, sandbox.Bash, sandbox.JavaScript}
 }
 
 // Outcome is how a program ended.
@@ -58,8 +64,8 @@ func (r *Request) validate(s Settings) error {
 		return errs.New(errs.Invalid, "code must be UTF-8 without NUL.")
 	case len(r.Code) > sandbox.MaxCode:
 		return errs.Newf(errs.TooLarge, "code must not be larger than %d bytes.", sandbox.MaxCode)
-	case r.Language != "python":
-		return errs.Newf(errs.Invalid, "language %q cannot be run.", r.Language).Do("Send python.")
+	case !slices.Contains(Languages(), r.Language):
+		return errs.Newf(errs.Invalid, "language %q cannot be run.", r.Language).Do("Send python, bash or javascript.")
 	case r.Timeout > s.MaxTimeout:
 		return errs.Newf(errs.Invalid, "timeout must not be longer than %d milliseconds.", s.MaxTimeout.Milliseconds())
 	case r.Timeout < 0:

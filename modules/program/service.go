@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -29,46 +30,82 @@ const settleTimeout = time.Minute
 // recorded. A program that fails is an Outcome; errors are requests that could
 // not be taken and outages. When ctx ends, so does the program.
 func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outcome, error) {
-	if err := req.validate(s.Settings); err != nil {
+	o, err := s.Open(ctx, a, req)
+	if err != nil {
 		return Outcome{}, err
 	}
+	result, err := s.Sandbox.Run(ctx, o.Job)
+	return o.Close(ctx, result, err)
+}
+
+// Opened is a program that is recorded as running. Whoever opened it runs its
+// job, which may be added to, and closes it.
+type Opened struct {
+	// Job has the program's identity, its SDK and its road to the tools.
+	Job sandbox.Job
+
+	service  *Service
+	actor    actor.Actor
+	run      run.Run
+	ours     bool // the end of the program is the end of the run
+	call     tool.Call
+	log      *liveLog
+	warnings []string
+}
+
+// Open makes a program ready: it decides whether it may call tools, and gives
+// it a run, a record, an identity and the SDK.
+func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened, error) {
+	if err := req.validate(s.Settings); err != nil {
+		return nil, err
+	}
 	if err := s.decide(a, req); err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
 	bundle, warnings, err := s.bundle(ctx, a, req.Toolsets)
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
+	}
+	stubs, err := s.stubs(ctx, a, req)
+	if err != nil {
+		return nil, err
 	}
 	key, err := s.Access.Keys.TemporaryKey(ctx, a)
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
 	r, ours, err := s.run(ctx, a, req)
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
-	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: req.Language, Toolsets: req.Toolsets})
+	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets})
 	if err != nil {
-		return Outcome{}, errors.Join(err, s.abandon(ctx, r, ours, err))
+		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
 	id := identity{key: key, call: call}
-	log := s.openLog(ctx, call)
-	result, err := s.Sandbox.Run(ctx, sandbox.Job{
-		Code: req.Code, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: files(bundle), Timeout: req.Timeout,
-		Gateway: gateway{id: id, api: s.Access.API}, Output: log.line,
-	})
+	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: warnings}
+	o.Job = sandbox.Job{
+		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: files(bundle),
+		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Stubs: stubs, Output: o.log.line,
+	}
+	return o, nil
+}
+
+// Close records how the program ended, or that the sandbox did not take it,
+// and returns that error. It works when ctx has ended.
+func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error) (Outcome, error) {
+	s := o.service
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	log.close()
-	if err != nil {
-		return Outcome{}, errors.Join(err, s.refuse(ctx, call, ours, err))
+	o.log.close()
+	if failed != nil {
+		return Outcome{}, errors.Join(failed, s.refuse(ctx, o.call, o.ours, failed))
 	}
-	o := Outcome{
+	return s.settle(ctx, o.actor, o.call, Outcome{
 		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status,
-		DurationMS: result.Duration.Milliseconds(), ResultID: r.ResultID, Version: r.Version, CallID: call.CallID,
-		Warnings: warnings,
-	}
-	return s.settle(ctx, a, call, o, ours)
+		DurationMS: result.Duration.Milliseconds(), ResultID: o.run.ResultID, Version: o.run.Version, CallID: o.call.CallID,
+		Warnings: o.warnings,
+	}, o.ours)
 }
 
 // decide refuses a program where the policy says no, with the reason.
@@ -107,6 +144,35 @@ func files(b sdkbundle.Bundle) []sandbox.File {
 		out[i] = sandbox.File{Path: f.Path, Content: f.Content}
 	}
 	return out
+}
+
+// stubs are the tools of the toolsets that the program names, as functions. A
+// name that two of them have gets its toolset in front, in both.
+func (s *Service) stubs(ctx context.Context, a actor.Actor, req Request) ([]sandbox.Stub, error) {
+	if len(req.Toolsets) == 0 {
+		return nil, nil
+	}
+	sets, _, err := s.Access.Tools.Export(ctx, a, req.Toolsets)
+	if err != nil {
+		return nil, err
+	}
+	var stubs []sandbox.Stub
+	count := map[string]int{}
+	for _, set := range sets {
+		for _, t := range set.Tools {
+			made := stub.New(req.Language, stub.Tool{Name: t.Name, Toolset: set.Key, Description: t.Description, Schema: t.InputSchema})
+			if made.Identifier != "" {
+				stubs = append(stubs, made)
+				count[made.Identifier]++
+			}
+		}
+	}
+	for i := range stubs {
+		if count[stubs[i].Identifier] > 1 {
+			stubs[i].Identifier = stub.Name(req.Language, stubs[i].Toolset+"_"+stubs[i].Name)
+		}
+	}
+	return stubs, nil
 }
 
 // run finds the run a program works in, or creates it. ours is true when the

@@ -24,6 +24,16 @@ const (
 	WorkDir = "/mnt/data"
 )
 
+// Paths of Job.Gateway that the sandbox itself knows, because Job.Stubs call
+// them.
+const (
+	// ExecutePath executes one tool of a toolset.
+	ExecutePath = "/v1/tool/execute"
+	// CallsPath takes the calls of one round: {"calls":[{"name","input"}]}. It
+	// answers {"results":[…]} in the same order, each {"result"} or {"error"}.
+	CallsPath = "/v1/program/calls"
+)
+
 // MaxCode is the longest program, in bytes.
 const MaxCode = 4 << 20
 
@@ -59,6 +69,41 @@ const (
 	Killed      Status = "killed"        // SIGKILL that nobody here sent, or a limit the host enforces
 )
 
+// Language is what a program is written in.
+type Language string
+
+// The languages that every driver runs. The zero Language is Python.
+const (
+	Python     Language = "python"
+	Bash       Language = "bash"
+	JavaScript Language = "javascript"
+)
+
+// Stub is a tool that the program finds as a function, ready to call. In
+// Python it takes positional and keyword arguments and may be awaited or not;
+// in JavaScript it takes an object and returns a promise; in bash it takes a
+// JSON text and prints one. Arguments that are None are not sent.
+type Stub struct {
+	// Identifier is the function's name, valid in the job's language.
+	Identifier string `json:"identifier"`
+	// Name is the tool's own name. Toolset is where it belongs; empty for a
+	// tool of the caller, whose calls leave in rounds over CallsPath.
+	Name    string `json:"name"`
+	Toolset string `json:"toolset,omitempty"`
+	// Doc is the docstring.
+	Doc string `json:"doc,omitempty"`
+	// Parameters come in the order of positional arguments. Open takes
+	// keywords besides them.
+	Parameters []Parameter `json:"parameters"`
+	Open       bool        `json:"open"`
+}
+
+// Parameter is one argument of a Stub.
+type Parameter struct {
+	Name     string `json:"name"`
+	Required bool   `json:"required"`
+}
+
 // File is one file in a folder of the sandbox.
 type File struct {
 	// Path is relative to the folder, separated by slashes.
@@ -68,8 +113,12 @@ type File struct {
 
 // Job is one program and everything it may see.
 type Job struct {
-	// Code is Python source, UTF-8, at most MaxCode bytes.
-	Code string
+	// Code is the source, UTF-8, at most MaxCode bytes. In Python, await and
+	// return work outside of functions.
+	Code     string
+	Language Language
+	// Args are the program's arguments, as a command line gives them.
+	Args []string
 	// Env is the program's environment, besides PATH, HOME, LANG and TMPDIR,
 	// which it may override.
 	Env map[string]string
@@ -80,11 +129,18 @@ type Job struct {
 	// Collect says what is brought back of the files the program leaves in
 	// WorkDir; the zero value brings nothing.
 	Collect Collect
-	// Gateway serves ToolSocket for this job only. Without one there is no
-	// socket, and the program reaches nothing outside.
+	// Gateway answers the program's requests, and nobody else's: those of the
+	// SDK and of Stubs over a descriptor that the program inherited, those of
+	// other clients over ToolSocket. Without one the program reaches nothing
+	// outside.
 	Gateway http.Handler
-	// Timeout is the wall-clock limit of the user's code.
+	Stubs   []Stub
+	// Timeout is the limit of the user's code on the job's clock.
 	Timeout time.Duration
+	// Clock, if set, is paused and resumed by whoever made it, while the
+	// program waits for somebody outside. Wall-clock time counts while it
+	// runs, and only processor time while it is paused.
+	Clock *Clock
 	// Output, if set, receives each line as it appears, without its line end,
 	// and the last one even if it has none. Calls do not overlap, and none
 	// comes after Run returned. A slow Output slows the program down.
@@ -108,6 +164,7 @@ type Result struct {
 	// of, ExitTimedOut after a timeout, or ExitKilled when it was cancelled.
 	ExitCode int
 	Status   Status
+	// Duration is what the job's clock counted.
 	Duration time.Duration
 	// Outputs are the regular files in WorkDir when the program had ended, in
 	// the order of their paths, inputs that were not changed included.
@@ -160,6 +217,12 @@ func (j Job) Validate() error {
 		return ErrInvalidJob.Do("Send the code as UTF-8.")
 	case j.Timeout <= 0:
 		return ErrInvalidJob.Do("Give a timeout above zero.")
+	case !slices.Contains([]Language{"", Python, Bash, JavaScript}, j.Language):
+		return ErrInvalidJob.Do("Send python, bash or javascript.")
+	case slices.ContainsFunc(j.Args, func(a string) bool { return strings.ContainsRune(a, 0) || !utf8.ValidString(a) }):
+		return ErrInvalidJob.Do("Send arguments as UTF-8 without NUL.")
+	case j.Language != "" && j.Language != Python && strings.ContainsRune(j.Code, 0):
+		return ErrInvalidJob.Do("Send the code without NUL.")
 	}
 	for name, value := range j.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) ||

@@ -7,6 +7,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +46,13 @@ type Operation struct {
 	Errors []errs.Code
 	// BodyLimit is the largest body in bytes; zero means the server's limit.
 	BodyLimit int64
+	// Aliases are further paths of a Raw operation, with the same parameters.
+	Aliases []string
+	// Refusal is the body of an error of a Raw operation whose callers expect
+	// another form than the envelope.
+	Refusal func(e *errs.Error, traceID string) any
+	// Trusted lets callers without any credential in, as Deps.Trusted.
+	Trusted bool
 }
 
 // None is the data of an operation that has none.
@@ -51,7 +60,7 @@ type None struct{}
 
 // Credentials is what a request presented. At most one field is set.
 type Credentials struct {
-	APIKey string // from X-API-Key, or a bearer token that starts with rf_
+	APIKey string // from X-API-Key, Basic, ApiKey, or a bearer token that starts with rf_
 	Token  string // a session token
 }
 
@@ -68,6 +77,9 @@ type Deps struct {
 	Origins   []string // browsers' origins that may call with credentials
 	BodyLimit int64    // largest request body in bytes
 	Version   string
+	// Trusted is who callers without a credential are where an operation says
+	// so; nil refuses them.
+	Trusted func(ctx context.Context) (actor.Actor, error)
 	// Observe is told every answered request with its route's pattern; it may
 	// be nil.
 	Observe func(method, route string, status int, took time.Duration)
@@ -78,7 +90,7 @@ type API struct {
 	deps   Deps
 	engine *gin.Engine
 	huma   huma.API
-	access map[string]Access // "METHOD /path/:name" → who may call it
+	routes map[string]Operation // "METHOD /path/:name" → what is served there
 }
 
 var installGlobals sync.Once //nolint:gochecknoglobals // guards the libraries' own globals
@@ -94,7 +106,7 @@ func New(d Deps) *API {
 			return newHumaError(nil, status, msg, details...)
 		}
 	})
-	a := &API{deps: d, engine: gin.New(), access: map[string]Access{}}
+	a := &API{deps: d, engine: gin.New(), routes: map[string]Operation{}}
 	// Nobody in front is trusted to name the client: a forwarded header would
 	// let anybody choose the address in the log.
 	_ = a.engine.SetTrustedProxies(nil) // fails only for a malformed list
@@ -125,8 +137,17 @@ func (a *API) config() huma.Config {
 	return c
 }
 
-// ServeHTTP answers a request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
+// ServeHTTP answers a request. Slashes that follow each other count as one:
+// clients join a base that ends with one and a path that begins with one.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.URL.Path, "//") {
+		r = r.Clone(r.Context())
+		r.URL.Path, r.URL.RawPath = slashes.ReplaceAllString(r.URL.Path, "/"), ""
+	}
+	a.engine.ServeHTTP(w, r)
+}
+
+var slashes = regexp.MustCompile(`/{2,}`)
 
 // OpenAPI is the document of every operation, as JSON.
 func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,6 +36,19 @@ func (f *failure) ContentType(string) string { return "application/json" }
 // public turns any error into what the client may see, and logs what it may
 // not.
 func (a *API) public(ctx context.Context, err error) *failure {
+	e := a.explain(ctx, err)
+	f := &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)}
+	if e.RetryAfter > 0 {
+		f.headers = http.Header{"Retry-After": {strconv.Itoa(RetryAfter(e))}}
+	}
+	return f
+}
+
+// RetryAfter is when trying again can help, in whole seconds, at least one.
+func RetryAfter(e *errs.Error) int { return max(1, int(e.RetryAfter.Seconds()+0.999)) }
+
+// explain makes any error one that may be shown, and logs what may not.
+func (a *API) explain(ctx context.Context, err error) *errs.Error {
 	e, known := errors.AsType[*errs.Error](err)
 	switch {
 	case known:
@@ -48,26 +60,28 @@ func (a *API) public(ctx context.Context, err error) *failure {
 		e = errs.New(errs.Internal, "An unknown error has occurred.").
 			Do("Try again later; if it stays, give the operator the traceId.")
 	}
-	f := &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)}
-	if e.RetryAfter > 0 {
-		seconds := max(1, int(e.RetryAfter.Seconds()+0.999))
-		f.headers = http.Header{"Retry-After": {strconv.Itoa(seconds)}}
+	if e.Code.Status() >= http.StatusInternalServerError {
+		a.deps.Logger.ErrorContext(ctx, "request failed", "traceId", TraceID(ctx), "code", e.Code, "error", err, "cause", errors.Unwrap(e))
 	}
-	if f.GetStatus() >= http.StatusInternalServerError {
-		a.deps.Logger.ErrorContext(ctx, "request failed", "traceId", f.TraceID, "code", e.Code, "error", err, "cause", errors.Unwrap(e))
-	}
-	return f
+	return e
 }
 
 // fail writes the envelope outside the API library.
 func (a *API) fail(c *gin.Context, err error) {
-	f := a.public(c.Request.Context(), err)
+	ctx := c.Request.Context()
+	e := a.explain(ctx, err)
 	c.Abort()
 	if c.Writer.Written() {
 		return // part of another answer is out; a second one would corrupt it
 	}
-	maps.Copy(c.Writer.Header(), f.headers)
-	c.JSON(f.GetStatus(), f)
+	if e.RetryAfter > 0 {
+		c.Header("Retry-After", strconv.Itoa(RetryAfter(e)))
+	}
+	if op, known := a.route(c); known && op.Refusal != nil {
+		c.JSON(e.Code.Status(), op.Refusal(e, TraceID(ctx)))
+		return
+	}
+	c.JSON(e.Code.Status(), &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)})
 }
 
 // Fail writes the envelope of an error for a handler that is not an operation.

@@ -106,26 +106,33 @@ func (a *API) cors(c *gin.Context) {
 
 // authenticate puts the actor into the request's context, or refuses.
 func (a *API) authenticate(c *gin.Context) {
-	access, known := a.access[c.Request.Method+" "+c.FullPath()]
-	if !known || access == Public {
-		return
-	}
-	creds, ok := credentials(c.Request)
-	if !ok {
-		a.fail(c, errs.New(errs.Unauthorized, "The request has no credential.").
-			Do("Send an API key as X-API-Key or as Authorization: Bearer rf_…, or a session token as Authorization: Bearer."))
+	op, known := a.route(c)
+	if !known || op.Access == Public {
 		return
 	}
 	ctx := c.Request.Context()
-	who, err := a.deps.Auth.Authenticate(ctx, creds)
+	who, err := a.identity(ctx, c.Request, op)
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
 	c.Request = c.Request.WithContext(actor.With(ctx, who))
-	if who.Scope != actor.Full && (access != Tools || who.Scope != actor.ToolExecute) {
+	if who.Scope != actor.Full && (op.Access != Tools || who.Scope != actor.ToolExecute) {
 		a.fail(c, errs.New(errs.Forbidden, "This key may only execute tools.").Do("Use an API key of your own for this route."))
 	}
+}
+
+// identity is who a request comes from.
+func (a *API) identity(ctx context.Context, r *http.Request, op Operation) (actor.Actor, error) {
+	creds, ok := credentials(r)
+	switch {
+	case ok:
+		return a.deps.Auth.Authenticate(ctx, creds)
+	case op.Trusted && a.deps.Trusted != nil && r.Header.Get("Authorization") == "":
+		return a.deps.Trusted(ctx)
+	}
+	return actor.Actor{}, errs.New(errs.Unauthorized, "The request has no credential.").
+		Do("Send an API key as X-API-Key or as Authorization: Bearer rf_…, or a session token as Authorization: Bearer.")
 }
 
 // credentials reads the one credential of a request. The first method that is
@@ -135,19 +142,34 @@ func credentials(r *http.Request) (Credentials, bool) {
 		return Credentials{APIKey: key}, true
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
-		token, ok := strings.CutPrefix(header, "Bearer ")
-		if !ok || token == "" || strings.Contains(token, " ") {
-			return Credentials{}, false
-		}
-		if strings.HasPrefix(token, "rf_") {
-			return Credentials{APIKey: token}, true
-		}
-		return Credentials{Token: token}, true
+		return authorization(r, header)
 	}
 	// A cookie travels with requests other sites make: it counts only where
 	// they cannot change anything.
 	if cookie, err := r.Cookie(accessCookie); err == nil && cookie.Value != "" && (r.Method == http.MethodGet || isJSON(r)) {
 		return Credentials{Token: cookie.Value}, true
+	}
+	return Credentials{}, false
+}
+
+// authorization reads the header of that name. A key may also be the user of
+// Basic, which clients make of a key in an address, or follow ApiKey.
+func authorization(r *http.Request, header string) (Credentials, bool) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if token == "" || strings.Contains(token, " ") {
+		return Credentials{}, false
+	}
+	switch scheme {
+	case "Basic":
+		user, _, ok := r.BasicAuth()
+		return Credentials{APIKey: user}, ok && user != ""
+	case "ApiKey":
+		return Credentials{APIKey: token}, true
+	case "Bearer":
+		if strings.HasPrefix(token, "rf_") {
+			return Credentials{APIKey: token}, true
+		}
+		return Credentials{Token: token}, true
 	}
 	return Credentials{}, false
 }
@@ -158,7 +180,8 @@ func (a *API) readBody(c *gin.Context) {
 	if c.Request.Body == nil || c.Request.Body == http.NoBody || !isJSON(c.Request) {
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.deps.BodyLimit))
+	op, _ := a.route(c)
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.limit(op)))
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			a.fail(c, errs.Newf(errs.TooLarge, "The request body is larger than %d bytes.", tooLarge.Limit).Do("Send less at once."))

@@ -60,25 +60,23 @@ func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, 
 		})
 	}
 	a.huma.OpenAPI().AddOperation(&described)
-	a.engine.Handle(op.Method, ginPath(op.Path), func(c *gin.Context) {
-		for _, p := range c.Params {
-			c.Request.SetPathValue(p.Key, p.Value)
-		}
-		who, _ := actor.From(c.Request.Context())
-		if err := fn(c.Writer, c.Request, who); err != nil {
-			a.fail(c, err)
-		}
-	})
+	for _, path := range append([]string{op.Path}, op.Aliases...) {
+		a.engine.Handle(op.Method, ginPath(path), func(c *gin.Context) {
+			for _, p := range c.Params {
+				c.Request.SetPathValue(p.Key, p.Value)
+			}
+			who, _ := actor.From(c.Request.Context())
+			if err := fn(c.Writer, c.Request, who); err != nil {
+				a.fail(c, err)
+			}
+		})
+	}
 }
 
 func (a *API) describe(op Operation) huma.Operation {
-	limit := op.BodyLimit
-	if limit == 0 {
-		limit = a.deps.BodyLimit
-	}
 	h := huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
-		Tags: []string{op.Tag}, DefaultStatus: http.StatusOK, MaxBodyBytes: limit, BodyReadTimeout: bodyReadTimeout,
+		Tags: []string{op.Tag}, DefaultStatus: http.StatusOK, MaxBodyBytes: a.limit(op), BodyReadTimeout: bodyReadTimeout,
 		Errors: statuses(op),
 	}
 	if op.Access != Public {
@@ -107,7 +105,25 @@ func statuses(op Operation) []int {
 	return out
 }
 
-func (a *API) allow(op Operation) { a.access[op.Method+" "+ginPath(op.Path)] = op.Access }
+func (a *API) allow(op Operation) {
+	for _, path := range append([]string{op.Path}, op.Aliases...) {
+		a.routes[op.Method+" "+ginPath(path)] = op
+	}
+}
+
+// limit is the largest body of an operation.
+func (a *API) limit(op Operation) int64 {
+	if op.BodyLimit > 0 {
+		return op.BodyLimit
+	}
+	return a.deps.BodyLimit
+}
+
+// route is the operation that a request goes to.
+func (a *API) route(c *gin.Context) (Operation, bool) {
+	op, known := a.routes[c.Request.Method+" "+c.FullPath()]
+	return op, known
+}
 
 var pathParameter = regexp.MustCompile(`\{([^}]+)\}`)
 

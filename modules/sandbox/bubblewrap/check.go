@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
 // Finding is what one check of the machine found.
@@ -72,12 +73,16 @@ func checkSeccomp() Finding {
 	if err := unix.Prctl(unix.PR_GET_SECCOMP, 0, 0, 0, 0); errors.Is(err, unix.EINVAL) {
 		return Finding{"system-call filters", false, "this kernel was built without seccomp"}
 	}
-	return Finding{"system-call filters", true, fmt.Sprintf("%d filters", len(rules())+1)}
+	filters, err := guest.Filters()
+	if err != nil {
+		return Finding{"system-call filters", false, err.Error()}
+	}
+	return Finding{"system-call filters", true, fmt.Sprintf("%d filters", len(filters))}
 }
 
 func checkUser() Finding {
 	if os.Geteuid() == 0 {
-		return Finding{"user", true, fmt.Sprintf("each sandbox is a user of its own, from %d on", firstUID)}
+		return Finding{"user", true, fmt.Sprintf("each sandbox is a user of its own, from %d on", guest.FirstUID)}
 	}
 	return Finding{"user", true, "all sandboxes are the server's user; run the server as root to give each its own"}
 }

@@ -20,12 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
-
-// firstUID is the user, and the group, of slot 0 when the server runs as root.
-// Slot n has firstUID+n. Nothing else on a machine uses this range: it lies
-// above ordinary users and below what container tools hand out.
-const firstUID = 200_000
 
 // Config says where the driver finds what it needs. Only Root has no default.
 type Config struct {
@@ -40,6 +36,8 @@ type Config struct {
 	RunDir string
 	// Limits bound each job.
 	Limits sandbox.Limits
+	// Preload are the Python modules that a waiting interpreter has imported.
+	Preload []string
 }
 
 // withDefaults fills what is empty.
@@ -80,8 +78,9 @@ type Driver struct {
 
 	mu       sync.Mutex
 	open     bool
-	spawner  *spawner
-	slots    *slots
+	spawner  *guest.Spawner
+	slots    *guest.Slots
+	runtime  string // where the host keeps the guest's runtime
 	capsules map[*capsule]struct{}
 }
 
@@ -92,7 +91,7 @@ func New(c Config) (*Driver, error) {
 	if err := c.Limits.Validate(); err != nil {
 		return nil, err
 	}
-	f, err := filters()
+	f, err := guest.Filters()
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +111,14 @@ func (d *Driver) Open(context.Context) error {
 	if err := keepDescriptors(); err != nil {
 		return err
 	}
-	s, err := openSlots(d.config.RunDir)
+	s, err := guest.OpenSlots(d.config.RunDir)
 	if err != nil {
 		return err
 	}
-	d.slots, d.spawner, d.open = s, newSpawner(), true
+	if d.runtime, err = s.Install(); err != nil {
+		return err
+	}
+	d.slots, d.spawner, d.open = s, guest.NewSpawner(), true
 	return nil
 }
 
@@ -148,12 +150,13 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
 		d.mu.Unlock()
 		return nil, errors.New("bubblewrap driver: not open")
 	}
-	s, err := d.slots.take()
+	s, err := d.slots.Take()
 	if err != nil {
 		d.mu.Unlock()
 		return nil, err
 	}
-	c := &capsule{driver: d, slot: s, exited: make(chan struct{})}
+	c := &capsule{driver: d, exited: make(chan struct{})}
+	c.session.Tree, c.session.Slot, c.session.Limits = c, s, d.config.Limits
 	d.capsules[c] = struct{}{}
 	d.mu.Unlock()
 
@@ -182,7 +185,7 @@ func (d *Driver) Close() error {
 	for _, c := range left {
 		failed = append(failed, c.Close())
 	}
-	d.spawner.stop()
+	d.spawner.Stop()
 	return errors.Join(failed...)
 }
 

@@ -3,7 +3,6 @@ package bubblewrap
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,29 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
 // readyTimeout bounds the start of one interpreter. It takes a fraction of a
 // second; a machine under heavy load may need more.
 const readyTimeout = 30 * time.Second
 
-//go:embed bootstrap.py
-var bootstrap []byte
-
 // Descriptors of bwrap. The control descriptor is the only one that the
-// interpreter inherits, as number 3; bootstrap.py knows the number.
+// interpreter inherits, as number 3; the runtime knows the number.
 const (
 	controlFD = 3 + iota
 	argsFD
 	infoFD
-	bootstrapFD
 	filterFD // the first of several
-)
-
-// bootstrapPath and packagePath lie in a read-only tmpfs.
-const (
-	bootstrapPath = "/run/portico-bootstrap.py"
-	packagePath   = "/run/portico-python"
 )
 
 // launch is what start opens for bwrap and closes again when bwrap has it.
@@ -93,7 +83,7 @@ func (c *capsule) start(ctx context.Context, bwrap string) error {
 	past := time.Unix(1, 0)
 	defer context.AfterFunc(ctx, func() {
 		_ = info.SetReadDeadline(past)
-		_ = c.control.SetDeadline(past)
+		_ = c.session.Control.SetDeadline(past)
 	})()
 
 	var child struct {
@@ -102,13 +92,13 @@ func (c *capsule) start(ctx context.Context, bwrap string) error {
 	if err := json.NewDecoder(info).Decode(&child); err != nil {
 		return c.failed(ctx, err)
 	}
-	if c.init, err = openProcess(child.PID); err != nil {
+	if c.init, err = guest.OpenProcess(child.PID); err != nil {
 		return c.failed(ctx, err)
 	}
-	if err := c.expect('R'); err != nil {
+	if err := c.session.Ready(); err != nil {
 		return c.failed(ctx, err)
 	}
-	if c.watch, err = openWatch(child.PID); err != nil {
+	if c.session.Watch, err = guest.OpenWatch(child.PID); err != nil {
 		return c.failed(ctx, err)
 	}
 	return nil
@@ -123,15 +113,11 @@ func (c *capsule) spawn(bwrap string) (*os.File, error) {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
 	theirs, ours := l.keep(os.NewFile(uintptr(pair[0]), "control")), l.keep(os.NewFile(uintptr(pair[1]), "control"))
-	if c.control, err = net.FileConn(ours); err != nil {
+	if c.session.Control, err = net.FileConn(ours); err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
 
 	args, err := l.data("args", []byte(strings.Join(c.arguments(), "\x00")))
-	if err != nil {
-		return nil, err
-	}
-	script, err := l.data("bootstrap", bootstrap)
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +130,16 @@ func (c *capsule) spawn(bwrap string) (*os.File, error) {
 		}
 		pipes[i] = [2]*os.File{r, l.keep(w)}
 	}
-	c.stdout, c.stderr = pipes[0][0], pipes[1][0]
+	c.session.Stdout, c.session.Stderr = pipes[0][0], pipes[1][0]
 	info := pipes[2][0]
 
 	cmd := exec.Command(bwrap, //nolint:noctx // it lives until Close, longer than the context it starts under
-		"--args", strconv.Itoa(argsFD), "--", "/usr/bin/python3", "-I", bootstrapPath)
+		"--args", strconv.Itoa(argsFD), "--",
+		"/usr/bin/python3", "-I", guest.Entry, strings.Join(c.driver.config.Preload, ","))
 	cmd.Dir = "/"
 	cmd.Env = []string{}
 	cmd.Stdout, cmd.Stderr = pipes[0][1], pipes[1][1]
-	cmd.ExtraFiles = []*os.File{theirs, args, pipes[2][1], script}
+	cmd.ExtraFiles = []*os.File{theirs, args, pipes[2][1]}
 	for _, f := range c.driver.filters {
 		filter, err := l.data("filter", f)
 		if err != nil {
@@ -162,7 +149,7 @@ func (c *capsule) spawn(bwrap string) (*os.File, error) {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, filter)
 	}
 	cmd.SysProcAttr = c.attributes()
-	if err := c.driver.spawner.start(cmd); err != nil {
+	if err := c.driver.spawner.Start(cmd); err != nil {
 		info.Close()
 		return nil, fmt.Errorf("start bubblewrap: %w", err)
 	}
@@ -187,8 +174,8 @@ func closeAll(pipes [][2]*os.File) {
 // the server's, also before bwrap sees to that itself.
 func (c *capsule) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if c.slot.id >= 0 {
-		id := uint32(c.slot.id)
+	if c.session.Slot.ID >= 0 {
+		id := uint32(c.session.Slot.ID)
 		a.Credential = &syscall.Credential{Uid: id, Gid: id, Groups: []uint32{}}
 	}
 	return a
@@ -201,7 +188,7 @@ func (c *capsule) arguments() []string {
 	args := []string{
 		"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
 		"--cap-drop", "ALL", "--hostname", "sandbox", "--uid", "1000", "--gid", "1000", "--clearenv",
-		// Each arena of the C library reserves 64 MiB of the address space.
+		// Each arena of the C library reserves 64 MiB.
 		"--setenv", "MALLOC_ARENA_MAX", "2",
 		"--ro-bind", c.driver.config.Root, "/",
 		"--proc", "/proc",
@@ -211,16 +198,14 @@ func (c *capsule) arguments() []string {
 		"--size", disk, "--tmpfs", "/tmp",
 		"--size", disk, "--tmpfs", sandbox.WorkDir,
 		"--size", "65536", "--tmpfs", "/run",
-		"--perms", "0444", "--ro-bind-data", strconv.Itoa(bootstrapFD), bootstrapPath,
-		"--dir", packagePath,
-		"--symlink", sandbox.ToolsDir, packagePath + sandbox.ToolsDir,
-		"--ro-bind", c.slot.run(), "/run/portico",
+		"--ro-bind", c.driver.runtime, guest.RuntimeDir,
+		"--ro-bind", c.session.Slot.Run(), guest.SocketDir,
 		"--remount-ro", "/run",
-		"--ro-bind", c.slot.tools(), sandbox.ToolsDir,
+		"--ro-bind", c.session.Slot.Tools(), sandbox.ToolsDir,
 		"--chdir", sandbox.WorkDir,
 		"--info-fd", strconv.Itoa(infoFD),
 	}
-	for name, value := range environment() {
+	for name, value := range guest.Environment() {
 		args = append(args, "--setenv", name, value)
 	}
 	for i := range c.driver.filters {
@@ -229,33 +214,21 @@ func (c *capsule) arguments() []string {
 	return args
 }
 
-// expect reads one byte of the bootstrap's side of the conversation.
-func (c *capsule) expect(want byte) error {
-	var got [1]byte
-	if _, err := io.ReadFull(c.control, got[:]); err != nil {
-		return err
-	}
-	if got[0] != want {
-		return fmt.Errorf("the interpreter said %q, not %q", got[0], want)
-	}
-	return nil
-}
-
 // failed explains why the interpreter did not come up, in bwrap's words if it
 // has any.
 func (c *capsule) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if gone := c.kill(); gone != nil {
+	if gone := c.Kill(); gone != nil {
 		return errors.Join(err, gone)
 	}
 	// Whoever writes to it is dead; the deadline is for the case that the
 	// machine says otherwise.
-	_ = c.stderr.SetReadDeadline(time.Now().Add(time.Second))
-	said, _ := io.ReadAll(io.LimitReader(c.stderr, 4<<10))
+	_ = c.session.Stderr.SetReadDeadline(time.Now().Add(time.Second))
+	said, _ := io.ReadAll(io.LimitReader(c.session.Stderr, 4<<10))
 	if said = bytes.TrimSpace(said); len(said) > 0 {
-		return fmt.Errorf("the sandbox did not start: %w: %s", err, clean(said))
+		return fmt.Errorf("the sandbox did not start: %w: %s", err, strings.ToValidUTF8(string(said), "\uFFFD"))
 	}
 	return fmt.Errorf("the sandbox did not start: %w", err)
 }

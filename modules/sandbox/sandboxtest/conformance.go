@@ -84,6 +84,19 @@ func (s Suite) Conformance(t *testing.T) {
 		"side by side":  s.testSideBySide,
 		"threads":       s.testThreads,
 		"standard libs": s.testLibraries,
+		"await":         s.testAwait,
+		"data science":  s.testDataScience,
+		"figures":       s.testFigures,
+		"bash":          s.testBash,
+		"javascript":    s.testJavaScript,
+		"clock":         s.testClock,
+		"rounds":        s.testRounds,
+		"call styles":   s.testCallStyles,
+		"call errors":   s.testCallErrors,
+		"arguments":     s.testArguments,
+		"direct calls":  s.testDirectCalls,
+		"bash calls":    s.testBashCalls,
+		"node calls":    s.testNodeCalls,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +183,11 @@ func (s Suite) testEnvironment(t *testing.T) {
 	})
 	var env map[string]string
 	require.NoError(t, json.Unmarshal([]byte(r.Stdout), &env))
-	require.Equal(t, map[string]string{"PATH": "/usr/bin", "HOME": "/mnt/data", "LANG": "C", "TMPDIR": "/tmp", "REFLY_RESULT_ID": "ar-1"}, env)
+	require.Equal(t, map[string]string{
+		"PATH": "/usr/bin", "HOME": "/mnt/data", "LANG": "C", "TMPDIR": "/tmp", "REFLY_RESULT_ID": "ar-1",
+		"MPLBACKEND": "module://portico_figures", "MPLCONFIGDIR": "/tmp/.matplotlib", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+		"MALLOC_ARENA_MAX": "2",
+	}, env)
 	// The environment that the kernel shows is not more.
 	r = s.program(t, `print(open("/proc/self/environ").read())`)
 	require.NotContains(t, r.Stdout, "GOPATH")

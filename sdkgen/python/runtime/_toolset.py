@@ -326,6 +326,9 @@ def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -
     left = deadline - time.monotonic()
     if left <= 0:
         raise _Broken(TimeoutError(), False)
+    road = _inherited(base)
+    if road is not None:
+        return _over(road, headers, body, left)
     connection = _take_idle(base)
     reused = connection is not None
     path = EXECUTE_PATH
@@ -352,6 +355,29 @@ def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -
     else:
         _idle.append((os.getpid(), base, connection))
     return response.status, response.headers, answer
+
+
+def _inherited(base: str) -> Any:
+    """Find the road that Portico's sandbox gives to the program's process: it
+    needs no connection, and no import of http.client."""
+    import sys
+
+    if not base.startswith("unix://"):
+        return None
+    road = getattr(sys.modules.get("portico_runtime.channel"), "current", None)
+    return road if road is not None and road.usable() else None
+
+
+def _over(road: Any, headers: Dict[str, str], body: bytes, left: float) -> Tuple[int, Any, bytes]:
+    from concurrent.futures import TimeoutError as Late
+
+    try:
+        status, answer_headers, answer = road.submit(EXECUTE_PATH, headers, body).result(left)
+    except Late:
+        raise _Broken(TimeoutError(), False) from None
+    except OSError as error:
+        raise _Broken(error, False) from None
+    return status, answer_headers, answer
 
 
 def _take_idle(base: str) -> Optional[http.client.HTTPConnection]:

@@ -1,4 +1,4 @@
-package bubblewrap
+package guest
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package bubblewrap
+package guest
 
 import (
 	"errors"
@@ -8,27 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a handle on process 1 of a sandbox. Unlike a number it can never
+// Process is a handle on process 1 of a sandbox. Unlike a number it can never
 // come to mean another process.
-type process struct {
+type Process struct {
 	fd int
 }
 
-func openProcess(pid int) (*process, error) {
+// OpenProcess takes a handle on a process by its number.
+func OpenProcess(pid int) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open process 1 of the sandbox: %w", err)
 	}
-	return &process{fd}, nil
+	return &Process{fd}, nil
 }
 
-// kill kills it, and with it, being process 1, everything in its namespace.
-func (p *process) kill() {
+// Kill kills it, and with it, being process 1, everything in its namespace.
+func (p *Process) Kill() {
 	_ = unix.PidfdSendSignal(p.fd, unix.SIGKILL, nil, 0) // fails only when it is gone
 }
 
-// gone returns when the process ended; the kernel ends process 1 last.
-func (p *process) gone(timeout time.Duration) error {
+// Gone returns when the process ended; the kernel ends process 1 last.
+func (p *Process) Gone(timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); ; {
 		left := time.Until(deadline)
 		if left <= 0 {
@@ -45,6 +46,7 @@ func (p *process) gone(timeout time.Duration) error {
 	}
 }
 
-func (p *process) close() {
+// Close gives the handle back.
+func (p *Process) Close() {
 	_ = unix.Close(p.fd)
 }

@@ -1,21 +1,22 @@
-package bubblewrap
+package guest
 
 import (
 	"os/exec"
 	"runtime"
 )
 
-// spawner starts processes from one operating-system thread that lives as long
+// Spawner starts processes from one operating-system thread that lives as long
 // as the driver. The kernel sends a child its parent-death signal when the
 // thread that forked it ends, not the process, and Go is free to end threads;
 // sandboxes that die with the server must not die with some thread of it.
-type spawner struct {
+type Spawner struct {
 	work chan func()
 	done chan struct{}
 }
 
-func newSpawner() *spawner {
-	s := &spawner{work: make(chan func()), done: make(chan struct{})}
+// NewSpawner starts the thread.
+func NewSpawner() *Spawner {
+	s := &Spawner{work: make(chan func()), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		runtime.LockOSThread()
@@ -27,15 +28,15 @@ func newSpawner() *spawner {
 	return s
 }
 
-// start starts cmd. It must not be called after stop.
-func (s *spawner) start(cmd *exec.Cmd) error {
+// Start starts cmd. It must not be called after Stop.
+func (s *Spawner) Start(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
 	s.work <- func() { result <- cmd.Start() }
 	return <-result
 }
 
-// stop ends the thread. The children it started die with it.
-func (s *spawner) stop() {
+// Stop ends the thread. The children it started die with it.
+func (s *Spawner) Stop() {
 	close(s.work)
 	<-s.done
 }

@@ -1,4 +1,4 @@
-package bubblewrap
+package guest
 
 import (
 	"context"
@@ -22,10 +22,14 @@ const (
 	settleTimeout = 5 * time.Second
 )
 
-// road serves the tool socket of one job.
+// road brings a program's requests to its gateway: those over the descriptor
+// it inherited, and those over the tool socket.
 type road struct {
 	handler http.Handler
 	server  *http.Server
+	ctx     context.Context //nolint:containedctx // that of the requests
+	control net.Conn
+	readers sync.WaitGroup
 	cancel  context.CancelFunc
 	served  chan struct{}
 
@@ -48,7 +52,7 @@ func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
 		return nil, err
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &road{handler: h, cancel: cancel, served: make(chan struct{})}
+	r := &road{handler: h, ctx: base, cancel: cancel, served: make(chan struct{})}
 	r.server = &http.Server{
 		Handler:           r,
 		ReadHeaderTimeout: headerTimeout,
@@ -61,6 +65,13 @@ func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
 		_ = r.server.Serve(netutil.LimitListener(listener, maxConnections))
 	}()
 	return r, nil
+}
+
+// serve answers what comes over the descriptor, until close.
+func (r *road) serve(control net.Conn) {
+	r.control = control
+	c := &channel{ctx: r.ctx, conn: control, handler: r, turns: make(chan struct{}, maxConnections)}
+	r.readers.Go(c.read)
 }
 
 // ServeHTTP counts the calls that run, so that close can wait for them.
@@ -83,11 +94,15 @@ func (r *road) close() {
 	r.mu.Unlock()
 	r.cancel()
 	_ = r.server.Close()
+	if r.control != nil {
+		_ = r.control.SetDeadline(time.Unix(1, 0)) // closed already, or about to be
+	}
 	<-r.served
 
 	settled := make(chan struct{})
 	go func() {
 		r.running.Wait()
+		r.readers.Wait()
 		close(settled)
 	}()
 	timer := time.NewTimer(settleTimeout)

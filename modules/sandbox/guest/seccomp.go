@@ -1,4 +1,4 @@
-package bubblewrap
+package guest
 
 import (
 	"encoding/binary"
@@ -67,10 +67,10 @@ func rules() []rule {
 	}
 }
 
-// filters compiles the rules, and the guard before them, for the architecture
+// Filters compiles the rules, and the guard before them, for the architecture
 // this program was built for. Each element is what bwrap reads from one
 // descriptor.
-func filters() ([][]byte, error) {
+func Filters() ([][]byte, error) {
 	machine, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fmt.Errorf("system-call filters: %w", err)

@@ -1,4 +1,4 @@
-package bubblewrap
+package guest
 
 import (
 	"errors"
@@ -13,29 +13,34 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
+// FirstUID is the user, and the group, of slot 0 when the server runs as root.
+// Slot n has FirstUID+n. Nothing else on a machine uses this range: it lies
+// above ordinary users and below what container tools hand out.
+const FirstUID = 200_000
+
 // maxSlots bounds the interpreters of all servers that share a RunDir.
 const maxSlots = 10_000
 
-// slots hands out numbered folders. A slot belongs to whoever holds the lock
+// Slots hands out numbered folders. A slot belongs to whoever holds the lock
 // on its lock file; a folder whose lock is free was left by a server that
 // crashed. Lock files stay, because removing one that another server is about
 // to lock would give the slot to two.
-type slots struct {
+type Slots struct {
 	dir  string
 	root bool
 }
 
-// slot is one interpreter's folder and, under a server that runs as root, its
+// Slot is one interpreter's folder and, under a server that runs as root, its
 // user: no two interpreters that run at once share one.
-type slot struct {
+type Slot struct {
 	dir  string // holds tools and run
-	id   int    // user and group; -1: those of the server
+	ID   int    // user and group; -1: those of the server
 	lock *os.File
 }
 
-// openSlots prepares the folder below parent and clears what is stale in it.
-func openSlots(parent string) (*slots, error) {
-	s := &slots{
+// OpenSlots prepares the folder below parent and clears what is stale in it.
+func OpenSlots(parent string) (*Slots, error) {
+	s := &Slots{
 		dir:  filepath.Join(parent, fmt.Sprintf("portico-sandbox-%d", os.Geteuid())),
 		root: os.Geteuid() == 0,
 	}
@@ -61,7 +66,7 @@ func openSlots(parent string) (*slots, error) {
 	return s, s.clearStale()
 }
 
-func (s *slots) clearStale() error {
+func (s *Slots) clearStale() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("sandbox folder: %w", err)
@@ -88,7 +93,7 @@ func (s *slots) clearStale() error {
 }
 
 // lock returns nil without an error when somebody else holds slot n.
-func (s *slots) lock(n int) (*os.File, error) {
+func (s *Slots) lock(n int) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, strconv.Itoa(n)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox slot: %w", err)
@@ -104,8 +109,8 @@ func (s *slots) lock(n int) (*os.File, error) {
 	return nil, fmt.Errorf("sandbox slot: lock: %w", err)
 }
 
-// take makes the first free slot.
-func (s *slots) take() (*slot, error) {
+// Take makes the first free slot.
+func (s *Slots) Take() (*Slot, error) {
 	for n := range maxSlots {
 		lock, err := s.lock(n)
 		if err != nil {
@@ -114,53 +119,57 @@ func (s *slots) take() (*slot, error) {
 		if lock == nil {
 			continue
 		}
-		t := &slot{dir: filepath.Join(s.dir, strconv.Itoa(n)), id: -1, lock: lock}
+		t := &Slot{dir: filepath.Join(s.dir, strconv.Itoa(n)), ID: -1, lock: lock}
 		if s.root {
-			t.id = firstUID + n
+			t.ID = FirstUID + n
 		}
 		if err := t.make(); err != nil {
-			return nil, errors.Join(fmt.Errorf("sandbox slot: %w", err), t.release())
+			return nil, errors.Join(fmt.Errorf("sandbox slot: %w", err), t.Release())
 		}
 		return t, nil
 	}
 	return nil, errors.New("sandbox slots: all are taken")
 }
 
-func (t *slot) make() error {
+func (t *Slot) make() error {
 	if err := os.RemoveAll(t.dir); err != nil {
 		return err
 	}
-	for _, dir := range []string{t.dir, t.tools(), t.run()} {
+	for _, dir := range []string{t.dir, t.Tools(), t.Run()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	for _, dir := range []string{t.tools(), t.run()} {
+	for _, dir := range []string{t.Tools(), t.Run()} {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	if t.id < 0 {
+	if t.ID < 0 {
 		return nil
 	}
 	// Other users of the machine stay out, so they cannot speak to the tool
 	// socket; the sandbox's own user gets in and cannot change anything.
-	if err := os.Chown(t.dir, -1, t.id); err != nil {
+	if err := os.Chown(t.dir, -1, t.ID); err != nil {
 		return err
 	}
 	return os.Chmod(t.dir, 0o710)
 }
 
-func (t *slot) tools() string  { return filepath.Join(t.dir, "tools") }
-func (t *slot) run() string    { return filepath.Join(t.dir, "run") }
-func (t *slot) socket() string { return filepath.Join(t.run(), filepath.Base(sandbox.ToolSocket)) }
+// Tools is the folder of the job's files, as the host sees it.
+func (t *Slot) Tools() string { return filepath.Join(t.dir, "tools") }
+
+// Run is the folder of the tool socket, as the host sees it.
+func (t *Slot) Run() string { return filepath.Join(t.dir, "run") }
+
+func (t *Slot) socket() string { return filepath.Join(t.Run(), filepath.Base(sandbox.ToolSocket)) }
 
 // write puts the job's files where the sandbox sees them. Modes are set
 // explicitly, because the server's umask may be strict.
-func (t *slot) write(files []sandbox.File) error {
-	made := map[string]bool{t.tools(): true}
+func (t *Slot) write(files []sandbox.File) error {
+	made := map[string]bool{t.Tools(): true}
 	for _, f := range files {
-		to := filepath.Join(t.tools(), filepath.FromSlash(f.Path))
+		to := filepath.Join(t.Tools(), filepath.FromSlash(f.Path))
 		if err := t.makeParents(filepath.Dir(to), made); err != nil {
 			return fmt.Errorf("sandbox files: %w", err)
 		}
@@ -174,7 +183,7 @@ func (t *slot) write(files []sandbox.File) error {
 	return nil
 }
 
-func (t *slot) makeParents(dir string, made map[string]bool) error {
+func (t *Slot) makeParents(dir string, made map[string]bool) error {
 	if made[dir] {
 		return nil
 	}
@@ -188,8 +197,8 @@ func (t *slot) makeParents(dir string, made map[string]bool) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// release removes the folder and gives the number back.
-func (t *slot) release() error {
+// Release removes the folder and gives the number back.
+func (t *Slot) Release() error {
 	err := os.RemoveAll(t.dir)
 	return errors.Join(err, t.lock.Close())
 }

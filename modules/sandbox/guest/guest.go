@@ -1,0 +1,92 @@
+// Package guest is the half of a sandbox that all drivers share: the runtime
+// that waits inside for a job and becomes the program, and the host's side of
+// the conversation with it.
+package guest
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+//go:embed all:runtime
+var runtimeFiles embed.FS
+
+// Where the sandbox sees what the host keeps outside. A driver mounts
+// Slot.Run at SocketDir, Slot.Tools at sandbox.ToolsDir and Runtime.Dir at
+// RuntimeDir, all of them read-only.
+const (
+	SocketDir  = "/run/portico"
+	RuntimeDir = "/run/portico-python"
+	// Entry is the program that a driver starts with Python, isolated (-I).
+	Entry = RuntimeDir + "/main.py"
+)
+
+// Install writes the runtime below the folder of the slots, under a name that
+// differs from that of any other version, and returns its path. It stays there
+// for the next server.
+func (s *Slots) Install() (string, error) {
+	files, err := fs.Sub(runtimeFiles, "runtime")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	err = fs.WalkDir(files, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(content), content)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("sandbox runtime: %w", err)
+	}
+	dir := filepath.Join(s.dir, "runtime-"+hex.EncodeToString(sum.Sum(nil))[:16])
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := s.install(dir, files); err != nil {
+		return "", fmt.Errorf("sandbox runtime: %w", err)
+	}
+	return dir, nil
+}
+
+// install is atomic: two servers may do it at once, and one may be killed.
+func (s *Slots) install(dir string, files fs.FS) error {
+	next, err := os.MkdirTemp(s.dir, "new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(next)
+	if err := os.CopyFS(next, files); err != nil {
+		return err
+	}
+	if err := os.Symlink(sandbox.ToolsDir, filepath.Join(next, filepath.Base(sandbox.ToolsDir))); err != nil {
+		return err
+	}
+	err = filepath.WalkDir(next, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || e.Type()&fs.ModeSymlink != 0:
+			return err
+		case e.IsDir():
+			return os.Chmod(path, 0o755)
+		}
+		return os.Chmod(path, 0o444)
+	})
+	if err != nil {
+		return err
+	}
+	err = os.Rename(next, dir)
+	if _, exists := os.Stat(dir); exists == nil {
+		return nil // another server was faster
+	}
+	return errors.Join(err)
+}

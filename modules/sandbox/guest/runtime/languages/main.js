@@ -1,0 +1,108 @@
+// Runs a JavaScript program: as a script if it is one, otherwise as a module.
+// Tools are functions that take an object and return a promise; those called
+// together leave together.
+"use strict";
+
+const fs = require("fs");
+const http = require("http");
+const { createRequire } = require("module");
+const vm = require("vm");
+
+const folder = "/tmp/.portico";
+const program = "/mnt/data/main.js";
+const source = fs.readFileSync(`${folder}/main.js`, "utf8");
+const tools = JSON.parse(fs.readFileSync(`${folder}/tools.json`, "utf8")) || [];
+process.argv.splice(1, 1, program);
+
+class ToolExecutionError extends Error {
+  constructor(message) {
+    super(message);
+    this.name = "ToolExecutionError";
+  }
+}
+
+function post(path, request) {
+  return new Promise((resolve, reject) => {
+    const body = JSON.stringify(request);
+    const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };
+    const sent = http.request({ socketPath: "/run/portico/tool.sock", path, method: "POST", headers }, (answer) => {
+      const pieces = [];
+      answer.on("data", (piece) => pieces.push(piece));
+      answer.on("error", reject);
+      answer.on("end", () => {
+        let envelope = {};
+        try {
+          envelope = JSON.parse(Buffer.concat(pieces).toString());
+        } catch {
+          // said below, with the status
+        }
+        if (answer.statusCode === 200) return resolve(envelope);
+        const said = [envelope.errMsg, envelope.errDetail].filter(Boolean).join(" ");
+        reject(new ToolExecutionError(said || `the tools answered with status ${answer.statusCode}`));
+      });
+    });
+    sent.on("error", (error) => reject(new ToolExecutionError(`the tools cannot be reached: ${error.message}`)));
+    sent.end(body);
+  });
+}
+
+let round = [];
+
+function flush() {
+  const batch = round;
+  round = [];
+  post("/v1/program/calls", { calls: batch.map(({ name, input }) => ({ name, input })) }).then(
+    ({ results }) =>
+      batch.forEach(({ resolve, reject }, n) =>
+        results[n].error == null ? resolve(results[n].result ?? null) : reject(new ToolExecutionError(results[n].error)),
+      ),
+    (error) => batch.forEach(({ reject }) => reject(error)),
+  );
+}
+
+function define({ name, toolset }) {
+  return async (input = {}) => {
+    const given = Object.fromEntries(Object.entries(input).filter(([, value]) => value != null));
+    if (!toolset) {
+      return new Promise((resolve, reject) => {
+        if (round.length === 0) setImmediate(flush);
+        round.push({ name, input: given, resolve, reject });
+      });
+    }
+    const { data } = await post("/v1/tool/execute", { toolsetKey: toolset, toolName: name, arguments: given });
+    if (data.status === "error") throw new ToolExecutionError(data.error || "the tool failed");
+    return data.data;
+  };
+}
+
+for (const tool of tools) globalThis[tool.identifier] = define(tool);
+if (tools.length > 0) globalThis.ToolExecutionError = ToolExecutionError;
+globalThis.require = createRequire(program);
+
+function isScript() {
+  try {
+    new vm.Script(`(function (exports, require, module, __filename, __dirname) {${source}\n})`, { filename: program });
+    return true;
+  } catch {
+    return false; // a module, or wrong in both ways: the module's error is shown
+  }
+}
+
+if (isScript()) {
+  const Module = require("module");
+  const main = new Module(program, null);
+  main.filename = program;
+  main.paths = [];
+  process.mainModule = main;
+  main._compile(source, program);
+} else {
+  const path = `${folder}/main.mjs`;
+  fs.writeFileSync(path, source);
+  globalThis.__filename = program;
+  globalThis.__dirname = "/mnt/data";
+  import(path).catch((error) => {
+    const shown = error && error.stack ? error.stack : String(error);
+    process.stderr.write(shown.replaceAll(`file://${path}`, program) + "\n");
+    process.exitCode = 1;
+  });
+}

@@ -1,0 +1,1 @@
+"""The inside of the sandbox. Programs need not know it."""

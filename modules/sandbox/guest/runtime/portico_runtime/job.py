@@ -1,0 +1,141 @@
+"""One job: received from the host, limited, and turned into a program."""
+
+import functools
+import importlib
+import json
+import os
+import resource
+import struct
+import sys
+
+CONTROL = 3
+WORK = "/mnt/data"
+
+
+def prepare(modules):
+    """Import what programs usually need, while nobody waits."""
+    os.environ["MPLBACKEND"] = "module://portico_figures"
+    os.environ["MPLCONFIGDIR"] = "/tmp/.matplotlib"
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for name in COMMON:
+        importlib.import_module(name)
+    for name in modules:
+        importlib.import_module(name)
+
+
+COMMON = (
+    "ast", "asyncio", "base64", "collections", "concurrent.futures", "csv", "datetime", "functools", "hashlib",
+    "http.client", "inspect", "io", "itertools", "json", "linecache", "math", "queue", "random", "re", "selectors",
+    "socket", "threading", "time", "traceback", "types", "typing", "uuid",
+    "portico_runtime.calls", "portico_runtime.channel", "portico_runtime.program", "portico_runtime.rewrite",
+)  # fmt: skip
+
+
+def receive():
+    """Wait for the job and return what becomes its program."""
+    os.write(CONTROL, b"R")
+    job = json.loads(_receive(struct.unpack(">I", _receive(4))[0]))
+    os.write(CONTROL, b"S")
+    if not job["channel"]:
+        os.close(CONTROL)
+    else:
+        os.set_inheritable(CONTROL, False)
+    _limit(job)
+    os.environ.clear()
+    os.environ.update(_environment())
+    os.environ.update(job["env"])
+    os.chdir(WORK)
+    if job["language"] == "python":
+        from portico_runtime import program
+
+        return program.load(job)
+    return functools.partial(os.execv, *_command(job))
+
+
+def _receive(n):
+    data = bytearray()
+    while len(data) < n:
+        piece = os.read(CONTROL, min(n - len(data), 1 << 20))
+        if not piece:
+            os._exit(0)  # the server does not need this interpreter
+        data += piece
+    return bytes(data)
+
+
+def _limit(job):
+    """Lower the limits for good: raising them again needs privileges."""
+    limits = dict(job["limits"])
+    # What counts is memory that can be written: a runtime reserves far more
+    # addresses than it uses. What is in use already is not the program's.
+    if job["language"] == "python":
+        with open("/proc/self/statm") as statm:
+            used = int(statm.read().split()[5]) * resource.getpagesize()
+        limits["RLIMIT_DATA"] = used + job["memory"]
+    elif job["language"] == "bash":
+        limits["RLIMIT_DATA"] = job["memory"]
+    else:
+        limits["RLIMIT_DATA"] = 2 * job["memory"]  # node reserves a part of it as writable
+    for name, value in limits.items():
+        which = getattr(resource, name)
+        _, hard = resource.getrlimit(which)
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(which, (value, value))
+    # Short of memory, the kernel shall choose this program and not the server.
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+
+
+def _environment():
+    return {
+        "MPLBACKEND": "module://portico_figures",
+        "MPLCONFIGDIR": "/tmp/.matplotlib",
+        # One thread: a program has few processors, and threads count as
+        # processes.
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        # Each arena of the C library reserves 64 MiB.
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
+def _command(job):
+    """The interpreter of another language and its arguments."""
+    folder = "/tmp/.portico"
+    os.mkdir(folder)
+
+    def write(name, text):
+        path = "%s/%s" % (folder, name)
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        return path
+
+    if job["channel"]:
+        os.close(CONTROL)  # these languages speak over the socket
+    languages = "/run/portico-python/languages"
+    if job["language"] == "bash":
+        program = write("main.sh", job["code"])
+        os.environ["BASH_ENV"] = write("tools.sh", _bash_stubs(job["stubs"]))
+        arguments = ["/usr/bin/bash", program]
+    else:
+        write("main.js", job["code"])
+        write("tools.json", json.dumps(job["stubs"]))
+        heap = max(job["memory"] * 3 // 4 >> 20, 64)
+        arguments = ["/usr/bin/node", "--max-old-space-size=%d" % heap, "--no-warnings", languages + "/main.js"]
+    return arguments[0], arguments + (job["args"] or [])
+
+
+def _bash_stubs(stubs):
+    # The names were made identifiers by the host; the JSON text is quoted as
+    # bash reads it.
+    lines = []
+    for stub in stubs or []:
+        what = json.dumps({"name": stub["name"], "toolset": stub.get("toolset", "")})
+        quoted = "'" + what.replace("'", "'\\''") + "'"
+        lines.append(
+            '%s() { /usr/bin/python3 -ISE /run/portico-python/languages/call.py %s "${1-{\\}}"; }'
+            % (stub["identifier"], quoted)
+        )
+        lines.append("export -f %s" % stub["identifier"])
+    return "\n".join(lines) + "\n"

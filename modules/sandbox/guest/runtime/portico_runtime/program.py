@@ -1,0 +1,164 @@
+"""A Python program, from its source to its exit."""
+
+import ast
+import asyncio
+import functools
+import importlib
+import linecache
+import random
+import shutil
+import sys
+import threading
+import traceback
+import types
+
+from portico_runtime import calls, channel, rewrite
+
+PROGRAM = "/mnt/data/main.py"
+RUNTIME = "/run/portico-python/"
+
+# Names that programs use without importing them, and what they mean.
+_KNOWN = {
+    "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "pa": "pyarrow",
+    **{name: name for name in (
+        "asyncio", "collections", "csv", "datetime", "functools", "io", "itertools", "json", "math", "matplotlib", "numpy",
+        "os", "pandas", "pyarrow", "random", "re", "scipy", "sklearn", "statistics", "sys", "time", "typing",
+    )},
+    **{name: "typing:" + name for name in ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Union")},
+}  # fmt: skip
+
+
+def load(job):
+    """Make this interpreter ready for the program of a job, and return what
+    runs it."""
+    # The default of 8 MiB for each thread would use up the memory.
+    threading.stack_size(job["thread_stack"])
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    # Lines of several threads must not mix, and each must be seen at once.
+    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    sys.stderr.reconfigure(line_buffering=True)
+    # The working directory comes last, so that a file there cannot take the
+    # place of a module of the library.
+    sys.path.append("/mnt/data")
+    sys.argv = [PROGRAM, *(job["args"] or [])]
+    if any(word in job["code"] for word in ("matplotlib", "plt", "plot", "seaborn")):
+        # The list of fonts, in a folder that matplotlib can write to.
+        shutil.copytree("/opt/portico/matplotlib", "/tmp/.matplotlib", copy_function=shutil.copyfile)
+    sys.excepthook = show
+    threading.excepthook = _show_thread
+    if job["channel"]:
+        channel.current = channel.Channel(3)
+
+    program = types.ModuleType("__main__")
+    program.__file__ = PROGRAM
+    program.__builtins__ = __builtins__
+    sys.modules["__main__"] = program
+    names = program.__dict__
+    for stub in job["stubs"] or []:
+        names[stub["identifier"]] = calls.define(stub)
+    if job["stubs"]:
+        names["ToolExecutionError"] = calls.ToolExecutionError
+        names[rewrite.RESULT] = calls.result
+    names["__portico_return__"] = rewrite.Return
+    asyncio.set_event_loop_policy(calls.LoopPolicy())
+    asyncio.run = _run
+
+    source, tools = job["code"], [stub["identifier"] for stub in job["stubs"] or []]
+    linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
+    return functools.partial(_run_program, source, tools, names)
+
+
+def _run_program(source, tools, names):
+    status = _execute(source, tools, names)
+    try:
+        calls.rounds.settle()
+        figures = sys.modules.get("portico_figures")
+        if figures is not None:
+            figures.save_all()
+    except Exception as error:
+        show(type(error), error, error.__traceback__)
+    sys.exit(status)
+
+
+def _execute(source, tools, names):
+    try:
+        tree = ast.parse(source, PROGRAM)
+        rewrite.rewrite(tree, tools)
+        code = compile(tree, PROGRAM, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        _import_known(tree, names)
+        started = eval(code, names)
+        if started is not None:
+            asyncio.run(started)
+    except rewrite.Return:
+        return 0
+    except SystemExit as end:
+        return end.code
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _import_known(tree, names):
+    """Import what the program uses by its usual name and defines nowhere."""
+    bound = rewrite._bound(tree)
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    for name in used & _KNOWN.keys() - bound - names.keys():
+        module, _, attribute = _KNOWN[name].partition(":")
+        found = importlib.import_module(module)
+        names[name] = getattr(found, attribute) if attribute else found
+
+
+_asyncio_run = asyncio.run
+
+
+def _run(main, **options):
+    """asyncio.run that also works inside a coroutine, as a program that is
+    one itself may not expect."""
+    if not calls.looping():
+        return _asyncio_run(main, **options)
+    outcome = []
+
+    def work():
+        try:
+            outcome.append((True, _asyncio_run(main, **options)))
+        except BaseException as error:
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    worked, value = outcome[0]
+    if worked:
+        return value
+    raise value
+
+
+def show(kind, value, trace):
+    """Print a traceback as the program's author knows the program."""
+    shown = traceback.TracebackException(kind, value, trace, compact=True)
+    _hide(shown)
+    print("".join(shown.format()), end="", file=sys.stderr)
+
+
+def _hide(shown):
+    if shown is None:
+        return
+    frames = list(shown.stack)
+    own = [n for n, frame in enumerate(frames) if frame.filename == PROGRAM]
+    # A program that does not compile has no frame: all of them are ours.
+    first = own[0] if own else len(frames) if issubclass(shown.exc_type, SyntaxError) else 0
+    frames = [frame for frame in frames[first:] if not frame.filename.startswith(RUNTIME)]
+    shown.stack = traceback.StackSummary.from_list(frames)
+    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
+        _hide(other)
+
+
+def _show_thread(args):
+    if args.exc_type is SystemExit:
+        return
+    name = args.thread.name if args.thread is not None else "?"
+    print("Exception in thread %s:" % name, file=sys.stderr)
+    show(args.exc_type, args.exc_value, args.exc_traceback)

@@ -1,0 +1,335 @@
+package guest
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// threadStack is the stack of one thread: small enough for Processes threads
+// within Memory, large enough for deep recursion in C code.
+const threadStack = 2 << 20
+
+// Tree is the processes of one sandbox.
+type Tree interface {
+	// Exited is closed when the program has ended.
+	Exited() <-chan struct{}
+	// ExitCode is the program's, or below zero when it did not get to one.
+	ExitCode() int
+	// Kill ends every process and returns when there is none.
+	Kill() error
+}
+
+// Session is one interpreter that waits for its job: from here on, all drivers
+// are the same. Whoever made it closes it, and the parts it was made of, after
+// Run.
+type Session struct {
+	Tree   Tree
+	Slot   *Slot
+	Limits sandbox.Limits
+	// Control is the other end of the interpreter's descriptor 3.
+	Control        net.Conn
+	Stdout, Stderr *os.File
+	Watch          *Watch
+
+	used atomic.Bool
+}
+
+// message is the job as the runtime reads it.
+type message struct {
+	Code        string            `json:"code"`
+	Language    sandbox.Language  `json:"language"`
+	Args        []string          `json:"args"`
+	Env         map[string]string `json:"env"`
+	Limits      map[string]int64  `json:"limits"`
+	Memory      int64             `json:"memory"`
+	ThreadStack int               `json:"thread_stack"`
+	Channel     bool              `json:"channel"`
+	Stubs       []sandbox.Stub    `json:"stubs"`
+}
+
+func (s *Session) message(job sandbox.Job) ([]byte, error) {
+	env := Environment()
+	maps.Copy(env, job.Env)
+	if job.Language == "" {
+		job.Language = sandbox.Python
+	}
+	m := message{
+		Code:        job.Code,
+		Language:    job.Language,
+		Args:        job.Args,
+		Env:         env,
+		ThreadStack: threadStack,
+		Memory:      s.Limits.Memory,
+		Channel:     job.Gateway != nil,
+		Stubs:       job.Stubs,
+		Limits: map[string]int64{
+			"RLIMIT_FSIZE":  s.Limits.FileSize,
+			"RLIMIT_NPROC":  int64(s.Limits.Processes),
+			"RLIMIT_NOFILE": int64(s.Limits.OpenFiles),
+			"RLIMIT_CORE":   0,
+			// The wall clock ends the job first; this is for what a program
+			// could burn if the server were suspended meanwhile.
+			"RLIMIT_CPU": int64(job.Timeout/time.Second+2) * int64(runtime.NumCPU()),
+		},
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode job: %w", err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...), nil
+}
+
+// Environment is what every program has, whatever its job says.
+func Environment() map[string]string {
+	return map[string]string{"PATH": "/usr/bin", "HOME": sandbox.WorkDir, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+}
+
+// Ready waits until the interpreter can take a job.
+func (s *Session) Ready() error { return s.expect('R') }
+
+// expect reads one byte of the runtime's side of the conversation.
+func (s *Session) expect(want byte) error {
+	var got [1]byte
+	if _, err := io.ReadFull(s.Control, got[:]); err != nil {
+		return err
+	}
+	if got[0] != want {
+		return fmt.Errorf("the interpreter said %q, not %q", got[0], want)
+	}
+	return nil
+}
+
+// Retire makes every later Run fail.
+func (s *Session) Retire() { s.used.Store(true) }
+
+// Close lets go of everything the session holds. The tree must be gone.
+func (s *Session) Close() error {
+	if s.Control != nil {
+		s.Control.Close()
+	}
+	for _, f := range []*os.File{s.Stdout, s.Stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if s.Watch != nil {
+		s.Watch.Close()
+	}
+	return s.Slot.Release()
+}
+
+// Run does what sandbox.Capsule says.
+func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
+	if err := job.Validate(); err != nil {
+		return sandbox.Result{}, err
+	}
+	if s.used.Swap(true) {
+		return sandbox.Result{}, sandbox.ErrCapsuleGone
+	}
+	if job.Clock == nil {
+		job.Clock = sandbox.NewClock()
+	}
+	if err := s.Slot.write(job.Files); err != nil {
+		return sandbox.Result{}, err
+	}
+	files, err := openWorkspace(s.Watch.work, s.Slot.ID)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer files.close()
+	if err := files.put(job.Inputs); err != nil {
+		return sandbox.Result{}, err
+	}
+	body, err := s.message(job)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	var r *road
+	if job.Gateway != nil {
+		if r, err = openRoad(ctx, s.Slot.socket(), job.Gateway); err != nil {
+			return sandbox.Result{}, fmt.Errorf("tool socket: %w", err)
+		}
+		// After the tree is gone, so that every call is over, and recorded,
+		// when Run returns.
+		defer r.close()
+	}
+	result, err := s.execute(ctx, job, body, r)
+	if err == nil && job.Collect.MaxFiles > 0 {
+		// The tree is gone, so that nobody changes what is read.
+		result.Outputs, result.OutputsDropped = files.take(job.Collect)
+	}
+	return result, err
+}
+
+// execute hands the job over and waits for its end.
+func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *road) (sandbox.Result, error) {
+	out := s.collect(job.Output)
+	if err := s.hand(ctx, body, job.Timeout); err != nil {
+		gone := s.Tree.Kill()
+		out.wait()
+		return sandbox.Result{}, errors.Join(sandbox.ErrCapsuleGone.With(err), gone)
+	}
+	job.Clock.Start()
+	if r != nil {
+		r.serve(s.Control)
+	}
+	status, notice := s.await(ctx, job)
+	err := s.Tree.Kill()
+	took, _ := job.Clock.Elapsed()
+	out.wait()
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	result := sandbox.Result{
+		Stdout:        out.stdout.text(),
+		Stderr:        out.stderr.text(),
+		StdoutDropped: out.stdout.dropped,
+		StderrDropped: out.stderr.dropped,
+		ExitCode:      s.Tree.ExitCode(),
+		Status:        status,
+		Duration:      took,
+	}
+	judge(&result)
+	if notice != "" {
+		result.Stderr = withLine(result.Stderr, notice)
+	}
+	return result, nil
+}
+
+// hand sends the job and waits until the interpreter took it. Once all of it
+// is sent and only the waiting ends early, the interpreter may have taken it:
+// that is no error, so that nobody runs the program again.
+func (s *Session) hand(ctx context.Context, body []byte, timeout time.Duration) error {
+	if err := s.Control.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Control.SetDeadline(time.Unix(1, 0)) })
+	_, err := s.Control.Write(body)
+	if err == nil {
+		if err = s.expect('S'); errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil
+		}
+	}
+	if stop() { // otherwise the job is about to be cancelled
+		err = errors.Join(err, s.Control.SetDeadline(time.Time{}))
+	}
+	if err != nil {
+		return fmt.Errorf("hand over the job: %w", err)
+	}
+	return nil
+}
+
+// await returns how the job ended, with an empty status when by itself, and a
+// line that tells the program's author about a limit.
+func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, string) {
+	timer := time.NewTimer(job.Timeout)
+	defer timer.Stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var before time.Duration // processor time when the last tick came
+	for {
+		select {
+		case <-s.Tree.Exited():
+			return "", ""
+		case <-ctx.Done():
+			return sandbox.Cancelled, ""
+		case <-job.Clock.Changed():
+		case <-timer.C:
+		case <-tick.C:
+			measure := s.Watch.measure()
+			if status, notice := measure.judge(s.Limits); status != "" {
+				return status, notice
+			}
+			if _, paused := job.Clock.Elapsed(); paused && measure.cpu > before {
+				job.Clock.Charge(measure.cpu - before)
+			}
+			before = measure.cpu
+		}
+		elapsed, paused := job.Clock.Elapsed()
+		switch {
+		case elapsed >= job.Timeout:
+			return sandbox.TimedOut, ""
+		case paused:
+			timer.Stop()
+		default:
+			timer.Reset(job.Timeout - elapsed)
+		}
+	}
+}
+
+// judge sets the status and the exit code that belong together.
+func judge(r *sandbox.Result) {
+	switch r.Status {
+	case sandbox.TimedOut:
+		r.ExitCode = sandbox.ExitTimedOut
+		return
+	case sandbox.Cancelled, sandbox.OutOfMemory, sandbox.Killed:
+		r.ExitCode = sandbox.ExitKilled
+		return
+	}
+	if r.ExitCode < 0 {
+		r.ExitCode = sandbox.ExitKilled
+	}
+	switch {
+	case r.ExitCode == 0:
+		r.Status = sandbox.Completed
+	case r.ExitCode == sandbox.ExitKilled:
+		r.Status = sandbox.Killed
+	case r.ExitCode == 1 && endsWithMemoryError(r.Stderr):
+		r.Status = sandbox.OutOfMemory
+	default:
+		r.Status = sandbox.Failed
+	}
+}
+
+// endsWithMemoryError recognises an uncaught MemoryError by the last line of
+// its traceback.
+func endsWithMemoryError(stderr string) bool {
+	stderr = strings.TrimRight(stderr, "\n")
+	last := stderr[strings.LastIndexByte(stderr, '\n')+1:]
+	return last == "MemoryError" || strings.HasPrefix(last, "MemoryError:") ||
+		strings.HasPrefix(last, "numpy._core._exceptions._ArrayMemoryError:")
+}
+
+// outputs are the two collectors of one job.
+type outputs struct {
+	stdout, stderr collector
+	done           sync.WaitGroup
+}
+
+func (o *outputs) wait() { o.done.Wait() }
+
+// collect reads both streams until nobody has them open any more.
+func (s *Session) collect(emit func(sandbox.Stream, string)) *outputs {
+	var mu sync.Mutex
+	o := &outputs{}
+	read := func(into *collector, from *os.File, stream sandbox.Stream) {
+		into.limit = s.Limits.Output
+		into.emit = func(line string) {
+			if emit == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			emit(stream, line)
+		}
+		o.done.Go(func() { into.drain(from) })
+	}
+	read(&o.stdout, s.Stdout, sandbox.Stdout)
+	read(&o.stderr, s.Stderr, sandbox.Stderr)
+	return o
+}

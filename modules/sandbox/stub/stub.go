@@ -1,0 +1,133 @@
+package stub
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// Tool is what is known about a tool. Schema is a JSON Schema of an object, or
+// nothing.
+type Tool struct {
+	Name        string
+	Toolset     string // empty for a tool of the caller
+	Description string
+	Schema      json.RawMessage
+}
+
+// schema is what a signature needs of a JSON Schema. Anything else in it, and
+// a schema of an unexpected form, means that all arguments are taken.
+type schema struct {
+	Properties           ordered         `json:"properties"`
+	Required             []string        `json:"required"`
+	AdditionalProperties json.RawMessage `json:"additionalProperties"`
+}
+
+type property struct {
+	Type        json.RawMessage `json:"type"`
+	Description string          `json:"description"`
+	Enum        []any           `json:"enum"`
+}
+
+// ordered keeps properties in the order they were written, which is that of
+// positional arguments.
+type ordered []namedProperty
+
+type namedProperty struct {
+	name string
+	property
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *ordered) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	open, err := d.Token()
+	if err != nil || open != json.Delim('{') {
+		return err // null, or no object: no properties are known
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		p := namedProperty{name: fmt.Sprint(name)}
+		_ = json.Unmarshal(raw, &p.property) // what does not fit is not described
+		*o = append(*o, p)
+	}
+	return nil
+}
+
+// New is the function for a tool. Its identifier is empty when its name leaves
+// none.
+func New(l sandbox.Language, t Tool) sandbox.Stub {
+	s := sandbox.Stub{Identifier: Name(l, t.Name), Name: t.Name, Toolset: t.Toolset, Parameters: []sandbox.Parameter{}}
+	var known schema
+	if len(t.Schema) > 0 && json.Unmarshal(t.Schema, &known) != nil {
+		known = schema{}
+	}
+	more := string(known.AdditionalProperties)
+	s.Open = len(known.Properties) == 0 || (more != "" && more != "false" && more != "null")
+	for _, required := range []bool{true, false} {
+		for _, p := range known.Properties {
+			if slices.Contains(known.Required, p.name) == required {
+				s.Parameters = append(s.Parameters, sandbox.Parameter{Name: p.name, Required: required})
+			}
+		}
+	}
+	s.Doc = doc(t, known)
+	return s
+}
+
+// doc is the docstring: what the tool does, and its parameters.
+func doc(t Tool, known schema) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(t.Description))
+	if len(known.Properties) == 0 {
+		return b.String()
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n\n")
+	}
+	b.WriteString("Parameters:")
+	for _, p := range known.Properties {
+		fmt.Fprintf(&b, "\n    %s (%s%s)", p.name, p.kind(), optional(slices.Contains(known.Required, p.name)))
+		if text := strings.Join(strings.Fields(p.Description), " "); text != "" {
+			b.WriteString(": " + text)
+		}
+	}
+	return b.String()
+}
+
+func optional(required bool) string {
+	if required {
+		return ""
+	}
+	return ", optional"
+}
+
+func (p property) kind() string {
+	if len(p.Enum) > 0 {
+		values := make([]string, len(p.Enum))
+		for i, v := range p.Enum {
+			text, _ := json.Marshal(v) // it came from JSON
+			values[i] = string(text)
+		}
+		return "one of " + strings.Join(values, ", ")
+	}
+	var one string
+	if json.Unmarshal(p.Type, &one) == nil && one != "" {
+		return one
+	}
+	var several []string
+	if json.Unmarshal(p.Type, &several) == nil && len(several) > 0 {
+		return strings.Join(several, " or ")
+	}
+	return "any"
+}

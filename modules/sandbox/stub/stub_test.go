@@ -1,0 +1,67 @@
+package stub_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+)
+
+// The table of seeds/programmatic-execution-design.md and the rules of
+// contracts/librechat.md §5.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for tool, want := range map[string][3]string{ // Python, bash, JavaScript
+		"get-weather":     {"get_weather", "get_weather", "get_weather"},
+		"my tool":         {"my_tool", "my_tool", "my_tool"},
+		"for":             {"for_tool", "for_tool", "for_tool"},
+		"123data":         {"_123data", "_123data", "_123data"},
+		"a.b:c/d":         {"abcd", "a_bcd", "abcd"},
+		"match":           {"match", "match", "match"},
+		"print":           {"print", "print", "print"},
+		"None":            {"None_tool", "None", "None"},
+		"declare":         {"declare", "declare_tool", "declare"},
+		"function":        {"function", "function_tool", "function_tool"},
+		"tab\there":       {"tab_here", "tab_here", "tab_here"},
+		"no\u00a0break":   {"no_break", "no_break", "no_break"},
+		"größe":           {"gre", "gre", "gre"},
+		"🙂":               {"", "", ""},
+		"-":               {"_", "_", "_"},
+		"search_mcp_X-1 ": {"search_mcp_X_1_", "search_mcp_X_1_", "search_mcp_X_1_"},
+	} {
+		for i, l := range []sandbox.Language{sandbox.Python, sandbox.Bash, sandbox.JavaScript} {
+			require.Equal(t, want[i], stub.Name(l, tool), "%s in %s", tool, l)
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	s := stub.New(sandbox.Python, stub.Tool{
+		Name: "get-weather", Description: " The weather.\n", Toolset: "demo",
+		Schema: json.RawMessage(`{"type":"object","properties":{
+			"unit":{"type":"string","enum":["c","f"],"description":"Which\n  scale"},"city":{"type":"string","description":"Where"},
+			"days":{"type":["integer","null"]},"odd":true},"required":["city"],"additionalProperties":false}`),
+	})
+	require.Equal(t, sandbox.Stub{
+		Identifier: "get_weather", Name: "get-weather", Toolset: "demo",
+		Parameters: []sandbox.Parameter{{Name: "city", Required: true}, {Name: "unit"}, {Name: "days"}, {Name: "odd"}},
+		Doc: `The weather.
+
+Parameters:
+    unit (one of "c", "f", optional): Which scale
+    city (string): Where
+    days (integer or null, optional)
+    odd (any, optional)`,
+	}, s)
+	for _, text := range []string{``, `null`, `{}`, `5`, `{"properties":5}`, `{"type":"object","properties":{}}`, `{"properties":null}`, `[]`, `{"required":"x"}`} {
+		s := stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(text)})
+		require.True(t, s.Open, text)
+		require.Empty(t, s.Parameters, text)
+	}
+	require.True(t, stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(`{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`)}).Open)
+	require.False(t, stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(`{"properties":{"a":{}}}`)}).Open)
+}
