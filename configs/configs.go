@@ -20,6 +20,7 @@ type Config struct {
 	ObjectStorage ObjectStorage `key:"objectStorage"`
 	PTC           PTC           `key:"ptc"`
 	Sandbox       Sandbox       `key:"sandbox"`
+	CodeAPI       CodeAPI       `key:"codeApi"`
 	Tool          Tool          `key:"tool"`
 	Billing       Billing       `key:"billing"`
 	Toolsets      Toolsets      `key:"toolsets"`
@@ -116,6 +117,12 @@ type PTC struct {
 	PollInterval time.Duration `key:"pollInterval" env:"PTC_POLL_INTERVAL_MS"`
 }
 
+// Drivers of the sandbox.
+const (
+	ForkServer = "forkserver"
+	Bubblewrap = "bubblewrap"
+)
+
 // Sandbox is where programs run, and the limits of one execution.
 type Sandbox struct {
 	S3Lib S3Lib `key:"s3lib"`
@@ -124,16 +131,22 @@ type Sandbox struct {
 	// RunDir is the parent of the directories of running sandboxes; empty for
 	// the system's temporary directory.
 	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
-	// Pool is how many idle interpreters are kept warm.
-	Pool int `key:"pool" env:"SANDBOX_POOL"`
+	// Driver is "forkserver" or "bubblewrap".
+	Driver string `key:"driver" env:"SANDBOX_DRIVER"`
+	// Pool is how many idle interpreters are kept warm, at least. MaxPool is
+	// how many when there is demand; 0 follows from the memory of the machine.
+	Pool    int `key:"pool" env:"SANDBOX_POOL"`
+	MaxPool int `key:"maxPool" env:"SANDBOX_MAX_POOL"`
 	// MaxConcurrent and MaxQueue bound the executions that run and that wait.
 	MaxConcurrent int `key:"maxConcurrent" env:"SANDBOX_MAX_CONCURRENT"`
 	MaxQueue      int `key:"maxQueue" env:"SANDBOX_MAX_QUEUE"`
+	// MaxPaused bounds the executions that wait for somebody outside.
+	MaxPaused int `key:"maxPaused" env:"SANDBOX_MAX_PAUSED"`
 	// Timeout is the wall clock of an execution that asks for none;
 	// MaxTimeout is the most it may ask for, at most five minutes.
 	Timeout    time.Duration `key:"timeout" env:"SANDBOX_TIMEOUT_MS"`
 	MaxTimeout time.Duration `key:"maxTimeout" env:"SANDBOX_MAX_TIMEOUT_MS"`
-	// Memory is the address space of one process, Disk the size of the
+	// Memory is what one execution may use beyond its interpreter, Disk the size of the
 	// scratch file systems, FileSize that of one file, Output what is kept of
 	// each output stream.
 	Memory    int64 `key:"memory" env:"SANDBOX_MEMORY"`
@@ -142,6 +155,37 @@ type Sandbox struct {
 	Output    int64 `key:"output" env:"SANDBOX_OUTPUT"`
 	Processes int   `key:"processes" env:"SANDBOX_PROCESSES"`
 	OpenFiles int   `key:"openFiles" env:"SANDBOX_OPEN_FILES"`
+}
+
+// CodeAPI is the code interpreter API that LibreChat speaks.
+type CodeAPI struct {
+	// Auth is false for networks in which every caller is trusted: a caller
+	// without a credential is User then.
+	Auth bool   `key:"auth" env:"CODEAPI_AUTH"`
+	User string `key:"user" env:"CODEAPI_USER"`
+	// Errors is how runs that failed are answered: auto, status or phrases.
+	Errors string `key:"errors" env:"CODEAPI_ERRORS"`
+	// SessionLife is how long files are kept after the last use of their
+	// session.
+	SessionLife time.Duration `key:"sessionLife" env:"CODEAPI_SESSION_LIFE"`
+	// MaxFile is the largest file; MaxFiles how many come with one request or
+	// out of one program.
+	MaxFile  int64 `key:"maxFile" env:"CODEAPI_MAX_FILE"`
+	MaxFiles int   `key:"maxFiles" env:"CODEAPI_MAX_FILES"`
+	// Timeout is the limit of a program that names none; Sandbox.MaxTimeout
+	// bounds it as well.
+	Timeout time.Duration `key:"timeout" env:"CODEAPI_TIMEOUT_MS"`
+	// Idle is how long a paused program waits for its caller.
+	Idle time.Duration `key:"idle" env:"CODEAPI_IDLE_MS"`
+	// MaxRounds is how often one program may pause, MaxCalls how many calls it
+	// may make, MaxTools how many tools a request may bring.
+	MaxRounds int `key:"maxRounds" env:"CODEAPI_MAX_ROUNDS"`
+	MaxCalls  int `key:"maxCalls" env:"CODEAPI_MAX_CALLS"`
+	MaxTools  int `key:"maxTools" env:"CODEAPI_MAX_TOOLS"`
+	// MaxResult is the largest result of one call, MaxState that of all
+	// results of one program.
+	MaxResult int64 `key:"maxResult" env:"CODEAPI_MAX_RESULT"`
+	MaxState  int64 `key:"maxState" env:"CODEAPI_MAX_STATE"`
 }
 
 // S3Lib is which SDK bundle is in force: <PathPrefix>/<Hash>/refly_tools in

@@ -27,6 +27,7 @@ func (l *loader) validate() {
 	l.validateStorage()
 	l.validatePTC()
 	l.validateSandbox()
+	l.validateCodeAPI()
 	l.validateTool()
 	l.validateRest()
 }
@@ -118,9 +119,12 @@ func (l *loader) validateSandbox() {
 		"must be a path like team/refly-tools, of letters, digits and . _ - between slashes")
 	l.must(&s.S3Lib.Hash, s.S3Lib.Hash == "" || isObjectPath(s.S3Lib.Hash) && !strings.Contains(s.S3Lib.Hash, "/"),
 		"must be one name of letters, digits and . _ -")
+	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap)
+	mustBeWithin(l, &s.MaxPool, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &s.Pool, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &s.MaxConcurrent, 1, 10_000, "between 1 and 10000")
 	mustBeWithin(l, &s.MaxQueue, 0, 1_000_000, "between 0 and 1000000")
+	mustBeWithin(l, &s.MaxPaused, 0, 1_000_000, "between 0 and 1000000")
 	mustBeWithin(l, &s.MaxTimeout, time.Second, 300*time.Second, "between 1000 and 300000 milliseconds")
 	mustBeWithin(l, &s.Timeout, time.Second, s.MaxTimeout, "between 1000 milliseconds and SANDBOX_MAX_TIMEOUT_MS")
 	mustBeWithin(l, &s.Memory, 64*mib, 1024*1024*mib, "between 64MiB and 1024GiB")
@@ -129,6 +133,22 @@ func (l *loader) validateSandbox() {
 	mustBeWithin(l, &s.Output, kib, 64*mib, "between 1KiB and 64MiB")
 	mustBeWithin(l, &s.Processes, 4, 32_768, "between 4 and 32768")
 	mustBeWithin(l, &s.OpenFiles, 32, 1_048_576, "between 32 and 1048576")
+}
+
+func (l *loader) validateCodeAPI() {
+	c := &l.config.CodeAPI
+	l.must(&c.User, c.Auth || c.User != "", "must name a user when CODEAPI_AUTH is false")
+	l.mustBeOneOf(&c.Errors, "auto", "status", "phrases")
+	mustBeWithin(l, &c.SessionLife, time.Minute, 366*24*time.Hour, "between 1m and 366d")
+	mustBeWithin(l, &c.MaxFile, kib, 1024*mib, "between 1KiB and 1GiB")
+	mustBeWithin(l, &c.MaxFiles, 1, 10_000, "between 1 and 10000")
+	mustBeWithin(l, &c.Timeout, time.Second, 300*time.Second, "between 1000 and 300000 milliseconds")
+	mustBeWithin(l, &c.Idle, time.Second, 24*time.Hour, "between 1000 milliseconds and 24h")
+	mustBeWithin(l, &c.MaxRounds, 1, 1_000_000, "between 1 and 1000000")
+	mustBeWithin(l, &c.MaxCalls, 1, 1_000_000, "between 1 and 1000000")
+	mustBeWithin(l, &c.MaxTools, 0, 10_000, "between 0 and 10000")
+	mustBeWithin(l, &c.MaxResult, kib, 64*mib, "between 1KiB and 64MiB")
+	mustBeWithin(l, &c.MaxState, c.MaxResult, 1024*mib, "between CODEAPI_MAX_RESULT and 1GiB")
 }
 
 func (l *loader) validateTool() {

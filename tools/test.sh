@@ -13,9 +13,10 @@ tools/setup.sh
 # makes virtual environments in a package of its own.
 ensurepip=$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib") + "/ensurepip")')
 tools/packages.sh gcc:gcc /usr/include/stdio.h:libc6-dev "$ensurepip:python3-venv" \
-	/etc/ssl/certs/ca-certificates.crt:ca-certificates
+	/etc/ssl/certs/ca-certificates.crt:ca-certificates node:nodejs npm:npm
 PORTICO_PYTOOLS=$(tools/pytools.sh)
-export PORTICO_PYTOOLS
+PORTICO_LIBRECHAT=$(tools/librechat.sh)
+export PORTICO_PYTOOLS PORTICO_LIBRECHAT
 
 step "Format"
 unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)

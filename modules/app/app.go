@@ -9,11 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/egress"
@@ -27,7 +27,6 @@ import (
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/stream"
 	"github.com/portico-run/portico/modules/tool"
@@ -62,6 +61,7 @@ type App struct {
 	SDK      *sdkbundle.Module
 	Engine   *sandbox.Engine
 	Programs *program.Module
+	CodeAPI  *codeapi.Module
 	Streams  *stream.Module
 	API      *httpapi.API
 	Metrics  *telemetry.Metrics
@@ -121,7 +121,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
-		Observe: a.Metrics.Request,
+		Observe: a.Metrics.Request, Trusted: a.trusted(),
 	})
 	if a.Engine, err = a.engine(); err != nil {
 		return err
@@ -132,6 +132,9 @@ func (a *App) wire(ctx context.Context) error {
 		Access:   program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Tools: a.Toolsets.Service, API: a.API},
 		Settings: program.Settings{Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output)},
 	})
+	if a.CodeAPI, err = a.codeAPI(); err != nil {
+		return err
+	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
 	a.register()
 	return nil
@@ -139,7 +142,7 @@ func (a *App) wire(ctx context.Context) error {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.Streams, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Streams, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
 	} {
 		m.Register(a.API)
 	}
@@ -159,32 +162,6 @@ func (a *App) tools() *tool.Module {
 		},
 		Logger: a.Logger,
 	})
-}
-
-// queueTimeout is how long a program waits for its turn before its caller is
-// asked to come back.
-const queueTimeout = 10 * time.Second
-
-func (a *App) engine() (*sandbox.Engine, error) {
-	s := a.Config.Sandbox
-	driver, err := bubblewrap.New(a.sandboxConfig())
-	if err != nil {
-		return nil, err
-	}
-	return sandbox.New(sandbox.Deps{
-		Driver: driver, Pool: s.Pool, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, QueueTimeout: queueTimeout, Logger: a.Logger,
-	}), nil
-}
-
-func (a *App) sandboxConfig() bubblewrap.Config {
-	s := a.Config.Sandbox
-	root := s.Root
-	if root == "" {
-		root = bubblewrap.DefaultRoot(a.Environ)
-	}
-	return bubblewrap.Config{Root: root, RunDir: s.RunDir, Limits: sandbox.Limits{
-		Memory: s.Memory, Disk: s.Disk, FileSize: s.FileSize, Output: s.Output, Processes: s.Processes, OpenFiles: s.OpenFiles,
-	}}
 }
 
 // variables are what toolset files may name: credentials of toolsets, and

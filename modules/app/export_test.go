@@ -14,3 +14,9 @@ func Count(t testing.TB, db *database.DB, sql string, args ...any) (n int) {
 	require.NoError(t, database.Unscoped(db.Read(t.Context())).Raw(sql, args...).Scan(&n).Error)
 	return n
 }
+
+// Exec runs a statement.
+func Exec(t testing.TB, db *database.DB, sql string, args ...any) {
+	t.Helper()
+	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error { return database.Unscoped(tx.Handle).Exec(sql, args...).Error }))
+}

@@ -16,6 +16,7 @@ func measure(m *telemetry.Metrics, e *sandbox.Engine) {
 	}
 	m.Gauge("portico_sandbox_idle", "Interpreters that wait for a program.", stat(func(s sandbox.Stats) int { return s.Idle }))
 	m.Gauge("portico_sandbox_running", "Programs that run.", stat(func(s sandbox.Stats) int { return s.Running }))
+	m.Gauge("portico_sandbox_paused", "Programs that wait for somebody outside.", stat(func(s sandbox.Stats) int { return s.Paused }))
 	m.Gauge("portico_sandbox_queued", "Programs that wait for their turn.", stat(func(s sandbox.Stats) int { return s.Queued }))
 	m.Counter("portico_sandbox_programs_total", "Programs that were run.", stat(func(s sandbox.Stats) int { return s.Jobs }))
 	m.Counter("portico_sandbox_cold_starts_total", "Programs that found no interpreter ready.", stat(func(s sandbox.Stats) int { return s.Cold }))

@@ -241,7 +241,11 @@ func TestProgramsThatDoNotEndWell(t *testing.T) {
 			"is killed": {"print('out', flush=True)\nimport os; os.kill(os.getpid(), 9)", "killed", "error", 137},
 			"no memory": {"print('out', flush=True)\nx = []\nwhile True: x.append(bytearray(1 << 24))", "out_of_memory", "error", 1},
 		} {
-			o := s.run(map[string]any{"code": c.code, "timeout": 2000})
+			timeout := 60_000
+			if c.status == "timed_out" {
+				timeout = 2000
+			}
+			o := s.run(map[string]any{"code": c.code, "timeout": timeout})
 			require.Equal(t, c.status, o.Status, name)
 			require.Equal(t, c.exit, o.ExitCode, name)
 			require.Equal(t, "out\n", o.Stdout, name)

@@ -72,6 +72,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	}
 	s.group.Add("the keeper of leases", a.Tools.Keeper)
 	s.group.Add("the sandbox", a.Engine)
+	s.group.Add("the code interpreter API", a.CodeAPI)
 	s.group.Add("the HTTP server", s.server)
 	s.group.Add("streams", a.Streams)
 	s.group.Add("housekeeping", &background{work: a.housekeep})
@@ -134,7 +135,8 @@ func (a *App) follow(ctx context.Context, o configs.Options) {
 	}
 }
 
-// purgeEvery is how often expired keys of sandboxes are deleted.
+// purgeEvery is how often expired keys of sandboxes and sessions of code are
+// deleted.
 const purgeEvery = time.Hour
 
 func (a *App) housekeep(ctx context.Context) {
@@ -143,6 +145,9 @@ func (a *App) housekeep(ctx context.Context) {
 	for {
 		if _, err := a.Accounts.Service.PurgeTemporaryKeys(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired keys were not deleted", "error", err)
+		}
+		if err := a.CodeAPI.Service.Purge(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.ErrorContext(ctx, "expired sessions of code were not deleted", "error", err)
 		}
 		select {
 		case <-ticker.C:

@@ -61,7 +61,7 @@ func operations(doc *openapi3.T) []operation {
 	var list []operation
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			list = append(list, operation{method, strings.NewReplacer("{keyId}", "ak-none", "{resultId}", "ar-none").Replace(path), op})
+			list = append(list, operation{method, strings.NewReplacer("{keyId}", "ak-none", "{resultId}", "ar-none", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
 		}
 	}
 	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
@@ -73,7 +73,7 @@ func rows(s *instance) map[string]int {
 	counts := map[string]int{}
 	for _, table := range []string{
 		"users", "user_api_keys", "action_results", "action_messages", "tool_call_results", "run_events", "canvases", "credit_usages",
-		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods",
+		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions",
 	} {
 		counts[table] = s.count("SELECT count(*) FROM " + table)
 	}
@@ -117,7 +117,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 				if op.path == "/v1/canvas/create" && slices.Contains([]string{"no fields"}, name) {
 					continue // every field is optional
 				}
-				if op.path == "/v1/sandbox/execute" && name == "20 MB" {
+				if slices.Contains([]string{"/v1/sandbox/execute", "/v1/exec", "/v1/exec/programmatic"}, op.path) && name == "20 MB" {
 					c.status = []int{400, 413} // takes long programs
 				}
 				a := s.send(s.key, op.method, op.path, c.body)
@@ -140,7 +140,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/auth/cli/api-key/validate"}
+	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue
@@ -173,6 +173,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	require.NoError(t, err)
 	o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.fail(file_name_title='x'), Demo.wait(file_name_title='x', ms=1))"})
 	call := o.ToolCalls[0].CallID
+	up := s.upload("/upload", map[string]string{"a.txt": "a"}).uploaded(t)
+	session, file := up.SessionID, up.Files[0].FileID
 	seen := map[string]bool{}
 	for _, c := range []struct {
 		method, path, body string
@@ -212,12 +214,31 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/tool/call/output?toolCallId=" + call, "", 200},
 		{"GET", "/v1/tool/calls?limit=3", "", 200},
 		{"POST", "/v1/sandbox/execute", `{"code":"print(1)","language":"python"}`, 200},
+		{"POST", "/v1/exec", `{"code":"open('x.txt','w').write('x')","lang":"py"}`, 200},
+		{"POST", "/v1/exec", `{"code":"x","lang":"fortran"}`, 400},
+		{"POST", "/v1/exec/programmatic", `{"code":"print(await ask(q=1))","tools":[{"name":"ask"}]}`, 200},
+		{"POST", "/v1/exec/programmatic", `{"code":"print(1)"}`, 200},
+		{"POST", "/v1/exec/programmatic", `{"code":"while True: pass","timeout":1000}`, 408},
+		{"POST", "/v1/exec/programmatic", `{"continuation_token":"x"}`, 400},
+		{"POST", "/v1/exec/programmatic/cancel", `{"request_id":"none"}`, 200},
+		{"POST", "/v1/upload", "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nhi\r\n--x--\r\n", 200},
+		{"POST", "/v1/upload/batch", "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nhi\r\n--x--\r\n", 200},
+		{"GET", "/v1/files/" + session, "", 200},
+		{"GET", "/v1/files/short", "", 400},
+		{"GET", "/v1/sessions/" + session + "/objects/" + file, "", 200},
+		{"GET", "/v1/download/" + session + "/" + file, "", 200},
+		{"DELETE", "/v1/files/" + session + "/" + file, "", 200},
+		{"DELETE", "/v1/files/" + session + "/" + file, "", 404},
+		{"GET", "/v1/health", "", 200},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, strings.NewReader(c.body))
 		require.NoError(t, err)
 		r.Header.Set("X-API-Key", s.key)
 		if c.body != "" {
 			r.Header.Set("Content-Type", "application/json")
+		}
+		if strings.HasPrefix(c.body, "--x") {
+			r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 		}
 		resp, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func main() {
 func measure(ctx context.Context, only string) error {
 	var results []result
 	for _, b := range []benchmark{
-		{"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"server", benchServer},
+		{"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"rounds", benchRounds}, {"server", benchServer},
 	} {
 		if only != "" && !slices.Contains(strings.Split(only, ","), b.name) {
 			continue

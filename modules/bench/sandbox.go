@@ -2,45 +2,83 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
-	"github.com/portico-run/portico/sdkgen/definition"
-	"github.com/portico-run/portico/sdkgen/python"
+	"github.com/portico-run/portico/modules/sandbox/forkserver"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
 const (
 	executions = 60
 	coldStarts = 20
-	toolCalls  = 2000
 )
 
-func newDriver() (*bubblewrap.Driver, error) {
-	return bubblewrap.New(bubblewrap.Config{Root: bubblewrap.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME")})})
+// engineDriver is one driver and what the design asks of it.
+type engineDriver struct {
+	name         string
+	make         func() (sandbox.Driver, error)
+	warm, refill time.Duration
+	memory       int64 // of one idle interpreter, in bytes; 0 for no target
+	perSecond    float64
+}
+
+func root() string { return guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME")}) }
+
+func drivers() []engineDriver {
+	return []engineDriver{{
+		name: "fork-server", warm: 3 * time.Millisecond, refill: 12 * time.Millisecond, memory: 5 << 20, perSecond: 100,
+		make: func() (sandbox.Driver, error) {
+			return forkserver.New(forkserver.Config{Root: root(), Preload: forkserver.DefaultPreload()})
+		},
+	}, {
+		name: "single-use", warm: 2 * time.Millisecond, refill: 300 * time.Millisecond,
+		make: func() (sandbox.Driver, error) {
+			return bubblewrap.New(bubblewrap.Config{Root: root(), Preload: bubblewrap.DefaultPreload()})
+		},
+	}}
 }
 
 // withEngine runs work on an engine with a pool.
-func withEngine(ctx context.Context, pool int, work func(e *sandbox.Engine) error) (err error) {
-	d, err := newDriver()
+func withEngine(ctx context.Context, d engineDriver, pool int, work func(e *sandbox.Engine) error) (err error) {
+	driver, err := d.make()
 	if err != nil {
 		return err
 	}
-	e := sandbox.New(sandbox.Deps{Driver: d, Pool: pool, MaxConcurrent: 4, QueueTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	e := sandbox.New(sandbox.Deps{
+		Driver: driver, Pool: pool, MaxConcurrent: 8, MaxQueue: 1000, MaxPaused: 1000, QueueTimeout: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err := e.Start(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Stop(context.WithoutCancel(ctx))) }()
+	if _, err := firstLine(ctx, e); err != nil { // whatever is made once is made
+		return err
+	}
+	if err := filled(ctx, e, pool); err != nil {
+		return err
+	}
 	return work(e)
+}
+
+// filled waits until the pool is full: its own speed is measured apart.
+func filled(ctx context.Context, e *sandbox.Engine, pool int) error {
+	for e.Stats().Idle < pool {
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // firstLine measures from the request to the first line of user code.
@@ -48,7 +86,7 @@ func firstLine(ctx context.Context, e *sandbox.Engine) (time.Duration, error) {
 	var took time.Duration
 	begin := time.Now()
 	r, err := e.Run(ctx, sandbox.Job{
-		Code: "print('first line')", Timeout: time.Minute,
+		Code: "import numpy, pandas\nprint('first line')", Timeout: time.Minute,
 		Output: func(sandbox.Stream, string) {
 			if took == 0 {
 				took = time.Since(begin)
@@ -61,10 +99,10 @@ func firstLine(ctx context.Context, e *sandbox.Engine) (time.Duration, error) {
 	return took, err
 }
 
-// benchSandbox measures how soon code runs; the baseline is a bare Python of
-// the host, without any isolation.
+// benchSandbox measures how soon code runs, and how much. The baselines are a
+// bare Python of the host, without any isolation, and a plain fork of it.
 func benchSandbox(ctx context.Context) ([]result, error) {
-	var host, cold, warm, refill []time.Duration
+	var host []time.Duration
 	for range coldStarts {
 		begin := time.Now()
 		if out, err := exec.CommandContext(ctx, "/usr/bin/python3", "-I", "-c", "print('first line')").Output(); err != nil || len(out) == 0 {
@@ -72,67 +110,175 @@ func benchSandbox(ctx context.Context) ([]result, error) {
 		}
 		host = append(host, time.Since(begin))
 	}
-	err := withEngine(ctx, 0, func(e *sandbox.Engine) error {
-		for range coldStarts {
-			took, err := firstLine(ctx, e)
-			if err != nil {
-				return err
-			}
-			cold = append(cold, took)
-		}
-		return nil
-	})
+	out, err := exec.CommandContext(ctx, "/usr/bin/python3", "-I", "-c", plainFork).Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("plain fork: %w", err)
 	}
-	err = withEngine(ctx, 4, func(e *sandbox.Engine) error {
-		for range executions {
-			for e.Stats().Idle < 4 { // the pool's own speed is measured apart
-				if err := pause(ctx, time.Millisecond); err != nil {
-					return err
-				}
-			}
-			took, err := firstLine(ctx, e)
-			if err != nil {
-				return err
-			}
-			warm = append(warm, took)
-		}
-		return nil
-	})
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("plain fork: %w", err)
 	}
-	d, err := newDriver()
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Open(ctx); err != nil {
-		return nil, err
-	}
-	for range coldStarts {
-		begin := time.Now()
-		c, err := d.Start(ctx)
+	base := baselines{python: percentile(host, 0.5), fork: time.Duration(seconds * float64(time.Second))}
+	var all []result
+	for _, d := range drivers() {
+		r, err := benchDriver(ctx, d, base)
 		if err != nil {
-			return nil, errors.Join(err, d.Close())
+			return nil, fmt.Errorf("%s: %w", d.name, err)
 		}
-		refill = append(refill, time.Since(begin))
-		if err := c.Close(); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
+		all = append(all, r...)
 	}
-	line := func(what string, took []time.Duration, target time.Duration) result {
+	return all, nil
+}
+
+type baselines struct{ python, fork time.Duration }
+
+// plainFork prints how long a fork takes that writes a line and ends.
+const plainFork = `
+import os, statistics, time
+took = []
+for _ in range(200):
+    r, w = os.pipe()
+    begin = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os.write(w, b"first line")
+        os._exit(0)
+    os.read(r, 100)
+    took.append(time.perf_counter() - begin)
+    os.waitpid(pid, 0)
+    os.close(r); os.close(w)
+print(statistics.median(took))`
+
+func benchDriver(ctx context.Context, d engineDriver, base baselines) ([]result, error) {
+	var cold, warm []time.Duration
+	repeat := func(e *sandbox.Engine, pool, n int, into *[]time.Duration) error {
+		for range n {
+			if err := filled(ctx, e, pool); err != nil {
+				return err
+			}
+			took, err := firstLine(ctx, e)
+			if err != nil {
+				return err
+			}
+			*into = append(*into, took)
+		}
+		return nil
+	}
+	if err := withEngine(ctx, d, 0, func(e *sandbox.Engine) error { return repeat(e, 0, coldStarts, &cold) }); err != nil {
+		return nil, err
+	}
+	var memory int64
+	rates := map[int]float64{}
+	err := withEngine(ctx, d, 8, func(e *sandbox.Engine) (err error) {
+		if memory, err = idleMemory(); err != nil {
+			return err
+		}
+		if err := repeat(e, 8, executions, &warm); err != nil {
+			return err
+		}
+		for _, clients := range []int{1, 8, 32} {
+			if rates[clients], err = throughput(ctx, e, clients); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	refill, err := benchRefill(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	line := func(what string, took []time.Duration, target, baseline time.Duration) result {
 		p50 := percentile(took, 0.5)
 		return result{
-			what: what, measured: ms(p50), baseline: ms(percentile(host, 0.5)), ratio: times(p50, percentile(host, 0.5)),
+			what: d.name + ": " + what, measured: ms(p50), baseline: ms(baseline), ratio: times(p50, baseline),
 			target: "≤ " + ms(target), holds: p50 <= target,
 		}
 	}
-	return []result{
-		line("request → first line of code, pooled, p50 (host python3)", warm, 2*time.Millisecond),
-		line("one more interpreter for the pool, p50 (host python3)", refill, 300*time.Millisecond),
-		line("request → first line of code, cold, p50 (host python3)", cold, 350*time.Millisecond),
-	}, d.Close()
+	results := []result{
+		line("request → first line, numpy and pandas ready, pooled, p50 (plain fork)", warm, d.warm, base.fork),
+		line("one more interpreter for the pool, p50 (host python3)", refill, d.refill, base.python),
+		line("request → first line, cold, p50 (host python3)", cold, 350*time.Millisecond, base.python),
+		{
+			what: d.name + ": memory of one idle interpreter", measured: fmt.Sprintf("%.1f MiB", float64(memory)/(1<<20)), baseline: "-", ratio: "-",
+			target: atMost(d.memory), holds: d.memory == 0 || memory <= d.memory,
+		},
+	}
+	for _, clients := range []int{1, 8, 32} {
+		results = append(results, result{
+			what:     fmt.Sprintf("%s: small executions per second, %d clients (host python3, one after the other)", d.name, clients),
+			measured: fmt.Sprintf("%.0f/s", rates[clients]), baseline: fmt.Sprintf("%.0f/s", 1/base.python.Seconds()),
+			ratio:  fmt.Sprintf("%.2f", rates[clients]*base.python.Seconds()),
+			target: atLeast(d.perSecond, clients), holds: clients == 1 || rates[clients] >= d.perSecond,
+		})
+	}
+	return results, nil
+}
+
+func atMost(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("≤ %d MiB", bytes>>20)
+}
+
+func atLeast(perSecond float64, clients int) string {
+	if perSecond == 0 || clients == 1 {
+		return "-"
+	}
+	return fmt.Sprintf("≥ %.0f/s", perSecond)
+}
+
+// throughput runs small programs from so many clients at once for a while.
+func throughput(ctx context.Context, e *sandbox.Engine, clients int) (float64, error) {
+	const each = 200
+	var left atomic.Int64
+	left.Store(each)
+	failed := make(chan error, clients)
+	begin := time.Now()
+	for range clients {
+		go func() {
+			for left.Add(-1) >= 0 {
+				if _, err := firstLine(ctx, e); err != nil {
+					failed <- err
+					return
+				}
+			}
+			failed <- nil
+		}()
+	}
+	var err error
+	for range clients {
+		err = errors.Join(err, <-failed)
+	}
+	return each / time.Since(begin).Seconds(), err
+}
+
+func benchRefill(ctx context.Context, d engineDriver) ([]time.Duration, error) {
+	driver, err := d.make()
+	if err != nil {
+		return nil, err
+	}
+	if err := driver.Open(ctx); err != nil {
+		return nil, err
+	}
+	var refill []time.Duration
+	for n := range coldStarts + 1 {
+		begin := time.Now()
+		c, err := driver.Start(ctx)
+		if err != nil {
+			return nil, errors.Join(err, driver.Close())
+		}
+		if n > 0 { // the first may start what makes the others
+			refill = append(refill, time.Since(begin))
+		}
+		if err := c.Close(); err != nil {
+			return nil, errors.Join(err, driver.Close())
+		}
+	}
+	return refill, driver.Close()
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -145,67 +291,3 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// benchToolCall measures a call of the SDK to a gateway that answers at once;
-// the baseline is a plain http.client on the same socket.
-func benchToolCall(ctx context.Context) ([]result, error) {
-	bundle, err := python.Generate([]definition.Toolset{{Key: "bench", Name: "Bench", Tools: []definition.Tool{{
-		Name: "go", InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`),
-	}}}})
-	if err != nil {
-		return nil, err
-	}
-	var files []sandbox.File
-	for _, f := range bundle.Files {
-		files = append(files, sandbox.File{Path: f.Path, Content: f.Content})
-	}
-	gateway := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a broken program shows in its output
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"success":true,"data":{"status":"success","data":{"n":1}}}`)
-	})
-	var took [2]float64
-	err = withEngine(ctx, 1, func(e *sandbox.Engine) error {
-		r, err := e.Run(ctx, sandbox.Job{
-			Code: fmt.Sprintf(toolCallProgram, toolCalls), Files: files, Gateway: gateway, Timeout: time.Minute,
-			Env: map[string]string{"REFLY_TOOL_SERVICE_API_URL": "unix://" + sandbox.ToolSocket, "REFLY_TOOL_SERVICE_API_KEY": "rf_x", "REFLY_PTC_CALL_ID": "x"},
-		})
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Sscan(strings.TrimSpace(r.Stdout), &took[0], &took[1]); err != nil {
-			return fmt.Errorf("%w: %s %s", err, r.Stdout, r.Stderr)
-		}
-		return nil
-	})
-	sdk, plain := time.Duration(took[0]*1e9), time.Duration(took[1]*1e9)
-	return []result{{
-		what: "sandbox → gateway → back through the SDK, p50 (http.client)", measured: ms(sdk), baseline: ms(plain),
-		ratio: fmt.Sprintf("%.2f", took[0]/took[1]), target: "≤ 0.5 ms", holds: sdk <= 500*time.Microsecond,
-	}}, err
-}
-
-const toolCallProgram = `
-import http.client, json, socket, statistics, time
-from refly_tools.bench import Bench
-
-class Connection(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX); self.sock.connect("/run/portico/tool.sock")
-plain = Connection("x")
-body = json.dumps({"toolsetKey": "bench", "toolName": "go", "arguments": {"n": 1}})
-
-def sdk_call():
-    assert Bench.go(n=1)["status"] == "success"
-def plain_call():
-    plain.request("POST", "/v1/tool/execute", body, {"Content-Type": "application/json"})
-    assert json.loads(plain.getresponse().read())["success"]
-
-def measure(call):
-    for _ in range(100): call()
-    took = []
-    for _ in range(%d):
-        begin = time.perf_counter(); call(); took.append(time.perf_counter() - begin)
-    return statistics.median(took)
-print(measure(sdk_call), measure(plain_call))
-`

@@ -11,14 +11,19 @@ import (
 // Deps is what an engine needs.
 type Deps struct {
 	Driver Driver
-	// Pool is how many interpreters wait, ready, for the next jobs.
-	Pool int
+	// Pool is how many interpreters wait, ready, for the next jobs, at least.
+	// While jobs find none ready it grows to MaxPool, and shrinks again when
+	// they do not: by one each ShrinkEvery.
+	Pool, MaxPool int
+	ShrinkEvery   time.Duration
 	// MaxConcurrent is how many jobs run at once, MaxQueue how many more may
 	// wait for their turn, and QueueTimeout how long.
 	MaxConcurrent int
 	MaxQueue      int
 	QueueTimeout  time.Duration
-	Logger        *slog.Logger
+	// MaxPaused is how many jobs may be paused besides those that run.
+	MaxPaused int
+	Logger    *slog.Logger
 }
 
 // Engine runs jobs in interpreters that are ready before they are needed. It
@@ -40,7 +45,9 @@ type Engine struct {
 // Stats is what an engine does at a moment, and has done.
 type Stats struct {
 	Idle    int // interpreters that wait
+	Pool    int // interpreters that are to wait, for the demand there is
 	Running int // jobs
+	Paused  int // jobs that wait for somebody outside
 	Queued  int // jobs that wait for their turn
 	Jobs    int // that have run
 	Cold    int // of them, jobs that found no interpreter ready
@@ -50,8 +57,13 @@ type Stats struct {
 // New returns an engine that does nothing until Start.
 func New(d Deps) *Engine {
 	d.Pool, d.MaxConcurrent = max(d.Pool, 0), max(d.MaxConcurrent, 1)
+	d.MaxPool = max(d.MaxPool, d.Pool)
+	if d.ShrinkEvery == 0 {
+		d.ShrinkEvery = shrinkEvery
+	}
 	return &Engine{
-		deps: d, turns: make(chan struct{}, d.MaxConcurrent), idle: make(chan Capsule, d.Pool), taken: make(chan struct{}, 1),
+		deps: d, turns: make(chan struct{}, d.MaxConcurrent), idle: make(chan Capsule, d.MaxPool), taken: make(chan struct{}, 1),
+		stats: Stats{Pool: d.Pool},
 	}
 }
 
@@ -113,24 +125,45 @@ func (e *Engine) count(change func(s *Stats)) {
 // ErrBusy when too many jobs wait, ErrUnavailable when no interpreter can be
 // started, and ErrInvalidJob.
 func (e *Engine) Run(ctx context.Context, job Job) (Result, error) {
-	if err := job.Validate(); err != nil {
+	x, err := e.Begin(ctx, job)
+	if err != nil {
 		return Result{}, err
+	}
+	<-x.Done()
+	return x.Result()
+}
+
+// Begin starts a job as soon as it is its turn, and returns then. The job ends
+// when ctx does. Its errors are those of Run, except ErrUnavailable, which may
+// also come from Result.
+func (e *Engine) Begin(ctx context.Context, job Job) (*Execution, error) {
+	if err := job.Validate(); err != nil {
+		return nil, err
 	}
 	engine, ok := e.enter()
 	if !ok {
-		return Result{}, ErrUnavailable.Do("The server is stopping; send the program again.")
+		return nil, ErrUnavailable.Do("The server is stopping; send the program again.")
 	}
-	defer e.work.Done()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(engine, cancel)() //nolint:contextcheck // the engine may end before the caller
-	if err := e.wait(ctx); err != nil {
-		return Result{}, err
+	stop := context.AfterFunc(engine, cancel) //nolint:contextcheck // the engine may end before the caller
+	leave := func() {
+		stop()
+		cancel()
+		e.work.Done()
 	}
-	defer func() { <-e.turns }()
+	if err := e.wait(ctx); err != nil {
+		leave()
+		return nil, err
+	}
 	e.count(func(s *Stats) { s.Running++; s.Jobs++ })
-	defer e.count(func(s *Stats) { s.Running-- })
-	return e.run(ctx, job)
+	job.Clock = NewClock()
+	x := &Execution{engine: e, clock: job.Clock, done: make(chan struct{})}
+	go func() {
+		defer leave()
+		x.result, x.err = e.run(ctx, job)
+		x.end()
+	}()
+	return x, nil
 }
 
 // enter counts a job in, unless the engine does not run.
@@ -189,7 +222,7 @@ func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 		c, err := e.capsule(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return Result{}, ctx.Err()
+				return Result{Status: Cancelled, ExitCode: ExitKilled}, nil //nolint:nilerr // the caller ended it
 			}
 			return Result{}, unavailable(err)
 		}
@@ -222,9 +255,47 @@ func (e *Engine) capsule(ctx context.Context) (Capsule, error) {
 		}
 		return c, nil
 	default:
-		e.count(func(s *Stats) { s.Cold++ })
+		e.count(func(s *Stats) {
+			s.Cold++
+			s.Pool = min(max(2*s.Pool, 1), e.deps.MaxPool)
+		})
+		select {
+		case e.taken <- struct{}{}:
+		default: // the refiller will look anyway
+		}
 		return e.deps.Driver.Start(ctx)
 	}
+}
+
+// shrinkEvery is how often a pool that is large enough gets smaller.
+const shrinkEvery = 30 * time.Second
+
+// shrink makes the pool smaller, unless a job found it empty since.
+func (e *Engine) shrink(cold *int) {
+	e.mu.Lock()
+	if e.stats.Cold == *cold && e.stats.Pool > e.deps.Pool {
+		e.stats.Pool--
+	}
+	*cold = e.stats.Cold
+	excess := len(e.idle) > e.stats.Pool
+	e.mu.Unlock()
+	if !excess {
+		return
+	}
+	select {
+	case c := <-e.idle:
+		if err := c.Close(); err != nil {
+			e.deps.Logger.Error("a sandbox could not be removed", "error", err)
+		}
+	default: // a job took it
+	}
+}
+
+// full reports whether as many interpreters wait as are to.
+func (e *Engine) full() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.idle) >= e.stats.Pool
 }
 
 // Pauses of the refiller when interpreters do not start.
@@ -236,10 +307,15 @@ const (
 // refill keeps the pool full until the engine stops.
 func (e *Engine) refill(ctx context.Context) {
 	pause := firstPause
+	shrink := time.NewTicker(e.deps.ShrinkEvery)
+	defer shrink.Stop()
+	cold := 0
 	for ctx.Err() == nil {
-		if len(e.idle) == cap(e.idle) {
+		if e.full() {
 			select {
 			case <-e.taken:
+			case <-shrink.C:
+				e.shrink(&cold)
 			case <-ctx.Done():
 			}
 			continue

@@ -267,3 +267,99 @@ func TestJobsAreChecked(t *testing.T) {
 		require.ErrorIs(t, err, sandbox.ErrInvalidJob.Do(""), name)
 	}
 }
+
+// A job that is paused gives its turn to another, and waits for one to go on.
+func TestPausedJobsHoldNoTurn(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	hold, began := make(chan struct{}), make(chan struct{}, 10)
+	d.program = func(_ context.Context, n int) error {
+		began <- struct{}{}
+		if n == 1 {
+			<-hold
+		}
+		return nil
+	}
+	var release sync.Once
+	t.Cleanup(func() { release.Do(func() { close(hold) }) })
+	e := start(t, d, sandbox.Deps{MaxConcurrent: 1, MaxPaused: 1})
+	x, err := e.Begin(t.Context(), job())
+	require.NoError(t, err)
+	<-began
+	require.NoError(t, x.Pause())
+	require.NoError(t, x.Pause())
+	require.Equal(t, 1, e.Stats().Paused)
+	_, err = e.Run(t.Context(), job())
+	require.NoError(t, err)
+
+	require.NoError(t, x.Resume(t.Context()))
+	require.NoError(t, x.Resume(canceled(t)))
+	require.Equal(t, 1, e.Stats().Running)
+	require.NoError(t, x.Pause())
+	release.Do(func() { close(hold) })
+	_, err = x.Result()
+	require.NoError(t, err)
+	require.NoError(t, x.Resume(t.Context()))
+	require.NoError(t, x.Pause())
+	s := e.Stats()
+	require.Zero(t, s.Paused+s.Running)
+	_, err = e.Run(t.Context(), job())
+	require.NoError(t, err)
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func TestPausesAreLimited(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	d.program = func(ctx context.Context, _ int) error {
+		<-ctx.Done()
+		return nil
+	}
+	e := start(t, d, sandbox.Deps{MaxConcurrent: 2, MaxPaused: 1})
+	one, err := e.Begin(t.Context(), job())
+	require.NoError(t, err)
+	require.NoError(t, one.Pause())
+	two, err := e.Begin(t.Context(), job())
+	require.NoError(t, err)
+	require.ErrorIs(t, two.Pause(), sandbox.ErrManyPaused.Do(""))
+	three, err := e.Begin(t.Context(), job())
+	require.NoError(t, err)
+	require.ErrorIs(t, one.Resume(canceled(t)), context.Canceled)
+	stats := e.Stats()
+	require.Equal(t, []int{2, 1, 3}, []int{stats.Running, stats.Paused, stats.Jobs})
+	require.NoError(t, three.Resume(canceled(t)), "it was not paused")
+}
+
+// The pool grows while jobs find it empty, and shrinks when they do not.
+func TestPoolFollowsTheDemand(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	e := start(t, d, sandbox.Deps{Pool: 0, MaxPool: 4, MaxConcurrent: 8, ShrinkEvery: 10 * time.Millisecond})
+	hold := make(chan struct{})
+	d.program = func(context.Context, int) error {
+		<-hold
+		return nil
+	}
+	var jobs sync.WaitGroup
+	for range 8 {
+		jobs.Go(func() {
+			if _, err := e.Run(t.Context(), job()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return e.Stats().Running == 8 }, 5*time.Second, time.Millisecond)
+	require.Positive(t, e.Stats().Cold)
+	close(hold)
+	jobs.Wait()
+	require.Eventually(t, func() bool { s := e.Stats(); return s.Pool == 0 && s.Idle == 0 }, 5*time.Second, time.Millisecond)
+	_, err := e.Run(t.Context(), job())
+	require.NoError(t, err)
+	require.Equal(t, 1, max(1, e.Stats().Pool))
+}

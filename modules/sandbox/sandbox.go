@@ -137,9 +137,8 @@ type Job struct {
 	Stubs   []Stub
 	// Timeout is the limit of the user's code on the job's clock.
 	Timeout time.Duration
-	// Clock, if set, is paused and resumed by whoever made it, while the
-	// program waits for somebody outside. Wall-clock time counts while it
-	// runs, and only processor time while it is paused.
+	// Clock counts against Timeout. Wall-clock time counts while it runs, and
+	// only processor time while it is paused. The engine makes its own.
 	Clock *Clock
 	// Output, if set, receives each line as it appears, without its line end,
 	// and the last one even if it has none. Calls do not overlap, and none

@@ -22,6 +22,7 @@ const (
 	MethodUnknown  Code = "E0025" // the route exists, the HTTP method does not
 	Unsupported    Code = "E0026" // the body has a content type the server does not read
 	Cancelled      Code = "E0027" // the caller went away before the answer
+	TimedOut       Code = "E0028" // a program ran into its time limit
 	CanvasMissing  Code = "E1000"
 	ResultMissing  Code = "E1011" // no such run, or not the caller's
 	ToolsetMissing Code = "E1020"
@@ -55,6 +56,8 @@ func (c Code) Status() int {
 		return http.StatusUnsupportedMediaType
 	case RateLimited:
 		return http.StatusTooManyRequests
+	case TimedOut:
+		return http.StatusRequestTimeout
 	case Cancelled:
 		return statusClientClosed
 	case Unavailable:
@@ -68,7 +71,7 @@ func (c Code) Status() int {
 func Codes() []Code {
 	return []Code{
 		Internal, Unavailable, Invalid, AccountMissing, Unauthorized, Forbidden, NotFound, Conflict,
-		TooLarge, RateLimited, MethodUnknown, Unsupported, Cancelled, CanvasMissing, ResultMissing,
+		TooLarge, RateLimited, MethodUnknown, Unsupported, Cancelled, TimedOut, CanvasMissing, ResultMissing,
 		ToolsetMissing, NoCredits,
 	}
 }

@@ -46,6 +46,10 @@ type Operation struct {
 	Errors []errs.Code
 	// BodyLimit is the largest body in bytes; zero means the server's limit.
 	BodyLimit int64
+	// Body and Answers describe a Raw operation's JSON for the document: a value
+	// of the type of the body, and of each type of the answer.
+	Body    any
+	Answers []any
 	// Aliases are further paths of a Raw operation, with the same parameters.
 	Aliases []string
 	// Refusal is the body of an error of a Raw operation whose callers expect

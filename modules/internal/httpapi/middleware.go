@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +143,7 @@ func credentials(r *http.Request) (Credentials, bool) {
 		return Credentials{APIKey: key}, true
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
-		return authorization(r, header)
+		return authorization(header)
 	}
 	// A cookie travels with requests other sites make: it counts only where
 	// they cannot change anything.
@@ -154,15 +155,16 @@ func credentials(r *http.Request) (Credentials, bool) {
 
 // authorization reads the header of that name. A key may also be the user of
 // Basic, which clients make of a key in an address, or follow ApiKey.
-func authorization(r *http.Request, header string) (Credentials, bool) {
+func authorization(header string) (Credentials, bool) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if token == "" || strings.Contains(token, " ") {
 		return Credentials{}, false
 	}
 	switch scheme {
 	case "Basic":
-		user, _, ok := r.BasicAuth()
-		return Credentials{APIKey: user}, ok && user != ""
+		text, err := base64.StdEncoding.DecodeString(token)
+		user, _, _ := strings.Cut(string(text), ":") // some clients leave the colon out
+		return Credentials{APIKey: user}, err == nil && user != ""
 	case "ApiKey":
 		return Credentials{APIKey: token}, true
 	case "Bearer":

@@ -47,11 +47,17 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, who actor.Actor) error) {
 	a.allow(op)
 	described := a.describe(op)
-	described.Responses = map[string]*huma.Response{"200": {Description: op.Summary}}
-	refusal := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[failure](), true, "")
+	described.Responses = map[string]*huma.Response{"200": {Description: op.Summary, Content: a.content(op.Answers...)}}
+	refusal := a.content(failure{})
+	if op.Refusal != nil {
+		refusal = a.content(op.Refusal(&errs.Error{}, ""))
+	}
+	if op.Body != nil {
+		described.RequestBody = &huma.RequestBody{Required: true, Content: a.content(op.Body)}
+	}
 	for _, status := range statuses(op) {
 		described.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/json": {Schema: refusal}},
+			Description: http.StatusText(status), Content: refusal,
 		}
 	}
 	for _, name := range pathParameters(op.Path) {
@@ -71,6 +77,21 @@ func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, 
 			}
 		})
 	}
+}
+
+// content describes JSON of the type of one of the values; of none, nothing.
+func (a *API) content(values ...any) map[string]*huma.MediaType {
+	schemas := make([]*huma.Schema, len(values))
+	for i, v := range values {
+		schemas[i] = a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
+	}
+	switch len(schemas) {
+	case 0:
+		return nil
+	case 1:
+		return map[string]*huma.MediaType{"application/json": {Schema: schemas[0]}}
+	}
+	return map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AnyOf: schemas}}}
 }
 
 func (a *API) describe(op Operation) huma.Operation {

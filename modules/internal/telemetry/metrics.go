@@ -55,6 +55,14 @@ func (m *Metrics) Counter(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 }
 
+// Count adds a number that only grows and returns what makes it grow. The
+// labels' values come from the program, never from a request.
+func (m *Metrics) Count(name, help string, labels ...string) func(n int, values ...string) {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(counter)
+	return func(n int, values ...string) { counter.WithLabelValues(values...).Add(float64(n)) }
+}
+
 // Handler answers with all numbers in Prometheus' text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})

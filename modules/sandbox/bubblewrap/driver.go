@@ -11,13 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"maps"
 	"os/exec"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/guest"
@@ -27,7 +24,8 @@ import (
 type Config struct {
 	// Bwrap is the bubblewrap program. Default: bwrap, searched in PATH.
 	Bwrap string
-	// Root is the folder that tools/sandbox-root.sh built; see DefaultRoot.
+	// Root is the folder that tools/sandbox-root.sh built; see
+	// guest.DefaultRoot.
 	Root string
 	// RunDir is the parent of the driver's own folder. With the server running
 	// as root it must be one that any user can traverse. The path must be
@@ -45,28 +43,14 @@ func (c Config) withDefaults() Config {
 	if c.Bwrap == "" {
 		c.Bwrap = "bwrap"
 	}
-	if c.RunDir == "" {
-		c.RunDir = os.TempDir()
-	}
+	c.RunDir = guest.RunDir(c.RunDir)
 	c.Limits = c.Limits.WithDefaults()
 	return c
 }
 
-// DefaultRoot is where tools/sandbox-root.sh puts the Python root for the user
-// this process runs as. The environment says where an ordinary user's data is;
-// without that there is no default.
-func DefaultRoot(environ map[string]string) string {
-	const below = "portico/sandbox-root"
-	switch {
-	case os.Geteuid() == 0:
-		return filepath.Join("/var/lib", below)
-	case environ["XDG_DATA_HOME"] != "":
-		return filepath.Join(environ["XDG_DATA_HOME"], below)
-	case environ["HOME"] != "":
-		return filepath.Join(environ["HOME"], ".local/share", below)
-	}
-	return ""
-}
+// DefaultPreload are the modules that programs use most and that do not take
+// long to import.
+func DefaultPreload() []string { return []string{"numpy", "pandas"} }
 
 // Driver implements sandbox.Driver.
 type Driver struct {
@@ -82,6 +66,7 @@ type Driver struct {
 	slots    *guest.Slots
 	runtime  string // where the host keeps the guest's runtime
 	capsules map[*capsule]struct{}
+	starting sync.WaitGroup
 }
 
 // New returns a driver that did nothing yet. It fails on limits no program can
@@ -108,7 +93,7 @@ func (d *Driver) Open(context.Context) error {
 	if d.open || d.closing.Err() != nil {
 		return errors.New("bubblewrap driver: opened twice")
 	}
-	if err := keepDescriptors(); err != nil {
+	if err := guest.KeepDescriptors(); err != nil {
 		return err
 	}
 	s, err := guest.OpenSlots(d.config.RunDir)
@@ -122,22 +107,6 @@ func (d *Driver) Open(context.Context) error {
 	return nil
 }
 
-// keepDescriptors makes what this process inherited from whoever started it
-// end with it: Go closes what it opened itself in the programs it starts, and
-// nothing else.
-func keepDescriptors() error {
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return fmt.Errorf("bubblewrap driver: %w", err)
-	}
-	for _, entry := range open {
-		if n, err := strconv.Atoi(entry.Name()); err == nil && n > 2 {
-			unix.CloseOnExec(n)
-		}
-	}
-	return nil
-}
-
 // Start makes an interpreter. The error says what the machine lacks; Check
 // says it in more words.
 func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
@@ -145,24 +114,35 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bubblewrap is not installed: %w", err)
 	}
+	c, err := d.take()
+	if err != nil {
+		return nil, err
+	}
+	defer d.starting.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.closing, cancel)() //nolint:contextcheck // the driver may end before the caller
+	if err := c.start(ctx, bwrap); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// take makes a capsule that is not started yet, and counts its start.
+func (d *Driver) take() (*capsule, error) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if !d.open {
-		d.mu.Unlock()
 		return nil, errors.New("bubblewrap driver: not open")
 	}
 	s, err := d.slots.Take()
 	if err != nil {
-		d.mu.Unlock()
 		return nil, err
 	}
-	c := &capsule{driver: d, exited: make(chan struct{})}
-	c.session.Tree, c.session.Slot, c.session.Limits = c, s, d.config.Limits
+	c := &capsule{driver: d}
+	c.session.Slot, c.session.Limits = s, d.config.Limits
 	d.capsules[c] = struct{}{}
-	d.mu.Unlock()
-
-	if err := c.start(ctx, bwrap); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
+	d.starting.Add(1)
 	return c, nil
 }
 
@@ -175,12 +155,12 @@ func (d *Driver) Close() error {
 	}
 	d.open = false
 	d.close()
-	left := make([]*capsule, 0, len(d.capsules))
-	for c := range d.capsules {
-		left = append(left, c)
-	}
 	d.mu.Unlock()
+	d.starting.Wait()
 
+	d.mu.Lock()
+	left := slices.Collect(maps.Keys(d.capsules))
+	d.mu.Unlock()
 	var failed []error
 	for _, c := range left {
 		failed = append(failed, c.Close())

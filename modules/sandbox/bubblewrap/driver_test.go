@@ -19,6 +19,7 @@ import (
 
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // root is where tools/sandbox-root.sh builds for this user.
 func root() string {
-	return bubblewrap.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
+	return guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
 }
 
 func suite() sandboxtest.Suite {
@@ -250,15 +251,4 @@ func TestCheckSaysWhatIsMissing(t *testing.T) {
 	require.NoError(t, d.Close())
 	_, err = bubblewrap.New(bubblewrap.Config{Limits: sandbox.Limits{Memory: 1}})
 	require.ErrorContains(t, err, "memory")
-}
-
-func TestDefaultRoot(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() == 0 {
-		require.Equal(t, "/var/lib/portico/sandbox-root", bubblewrap.DefaultRoot(nil))
-		return
-	}
-	require.Equal(t, "/d/portico/sandbox-root", bubblewrap.DefaultRoot(map[string]string{"XDG_DATA_HOME": "/d", "HOME": "/h"}))
-	require.Equal(t, "/h/.local/share/portico/sandbox-root", bubblewrap.DefaultRoot(map[string]string{"HOME": "/h"}))
-	require.Empty(t, bubblewrap.DefaultRoot(nil))
 }

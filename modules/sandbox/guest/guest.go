@@ -27,7 +27,38 @@ const (
 	RuntimeDir = "/run/portico-python"
 	// Entry is the program that a driver starts with Python, isolated (-I).
 	Entry = RuntimeDir + "/main.py"
+	// ForkEntry is the program that makes such interpreters by forking.
+	ForkEntry = RuntimeDir + "/zygote.py"
 )
+
+// RunDir is the folder below which slots are, by default the system's for
+// temporary files.
+func RunDir(configured string) string {
+	if configured != "" {
+		return configured
+	}
+	return os.TempDir()
+}
+
+// BaseOptions are the options of bubblewrap that all cells have: namespaces of
+// their own, the root and the runtime, and nothing of the host's.
+func BaseOptions(root, runtime string) []string {
+	options := []string{
+		"--unshare-all", "--unshare-user", "--die-with-parent", "--new-session",
+		"--hostname", "sandbox", "--uid", "1000", "--gid", "1000", "--clearenv",
+		// Each arena of the C library reserves 64 MiB.
+		"--setenv", "MALLOC_ARENA_MAX", "2",
+		"--ro-bind", root, "/",
+		"--proc", "/proc",
+		"--dev", "/dev",
+		"--size", "65536", "--tmpfs", "/run",
+		"--ro-bind", runtime, RuntimeDir,
+	}
+	for name, value := range Environment() {
+		options = append(options, "--setenv", name, value)
+	}
+	return options
+}
 
 // Install writes the runtime below the folder of the slots, under a name that
 // differs from that of any other version, and returns its path. It stays there
@@ -89,4 +120,20 @@ func (s *Slots) install(dir string, files fs.FS) error {
 		return nil // another server was faster
 	}
 	return errors.Join(err)
+}
+
+// DefaultRoot is where tools/sandbox-root.sh puts the Python root for the user
+// this process runs as. The environment says where an ordinary user's data is;
+// without that there is no default.
+func DefaultRoot(environ map[string]string) string {
+	const below = "portico/sandbox-root"
+	switch {
+	case os.Geteuid() == 0:
+		return filepath.Join("/var/lib", below)
+	case environ["XDG_DATA_HOME"] != "":
+		return filepath.Join(environ["XDG_DATA_HOME"], below)
+	case environ["HOME"] != "":
+		return filepath.Join(environ["HOME"], ".local/share", below)
+	}
+	return ""
 }

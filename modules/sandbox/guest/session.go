@@ -99,7 +99,13 @@ func Environment() map[string]string {
 }
 
 // Ready waits until the interpreter can take a job.
-func (s *Session) Ready() error { return s.expect('R') }
+func (s *Session) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = s.Control.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	return s.expect('R')
+}
 
 // expect reads one byte of the runtime's side of the conversation.
 func (s *Session) expect(want byte) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -164,6 +165,43 @@ func (t *Slot) Run() string { return filepath.Join(t.dir, "run") }
 
 func (t *Slot) socket() string { return filepath.Join(t.Run(), filepath.Base(sandbox.ToolSocket)) }
 
+// Children are slots inside a slot: those of interpreters that one cell holds,
+// and that share its user.
+type Children struct {
+	slot *Slot
+
+	mu   sync.Mutex
+	next int
+}
+
+// Children makes the folder for them.
+func (t *Slot) Children() (*Children, error) {
+	c := &Children{slot: t}
+	if err := os.Mkdir(c.Dir(), 0o700); err != nil {
+		return nil, fmt.Errorf("sandbox slot: %w", err)
+	}
+	if err := os.Chmod(c.Dir(), 0o711); err != nil {
+		return nil, fmt.Errorf("sandbox slot: %w", err)
+	}
+	return c, nil
+}
+
+// Dir is the folder that holds all of them.
+func (c *Children) Dir() string { return filepath.Join(c.slot.dir, "c") }
+
+// Take makes one more, under a number that none had before.
+func (c *Children) Take() (number int, s *Slot, err error) {
+	c.mu.Lock()
+	c.next++
+	number = c.next
+	c.mu.Unlock()
+	s = &Slot{dir: filepath.Join(c.Dir(), strconv.Itoa(number)), ID: c.slot.ID}
+	if err := s.make(); err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("sandbox slot: %w", err), s.Release())
+	}
+	return number, s, nil
+}
+
 // write puts the job's files where the sandbox sees them. Modes are set
 // explicitly, because the server's umask may be strict.
 func (t *Slot) write(files []sandbox.File) error {
@@ -200,5 +238,8 @@ func (t *Slot) makeParents(dir string, made map[string]bool) error {
 // Release removes the folder and gives the number back.
 func (t *Slot) Release() error {
 	err := os.RemoveAll(t.dir)
+	if t.lock == nil {
+		return err // a child's
+	}
 	return errors.Join(err, t.lock.Close())
 }

@@ -1,8 +1,13 @@
 package guest
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Spawner starts processes from one operating-system thread that lives as long
@@ -39,4 +44,20 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 func (s *Spawner) Stop() {
 	close(s.work)
 	<-s.done
+}
+
+// KeepDescriptors makes what this process inherited from whoever started it
+// end with it: Go closes what it opened itself in the programs it starts, and
+// nothing else.
+func KeepDescriptors() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("descriptors: %w", err)
+	}
+	for _, entry := range open {
+		if n, err := strconv.Atoi(entry.Name()); err == nil && n > 2 {
+			unix.CloseOnExec(n)
+		}
+	}
+	return nil
 }

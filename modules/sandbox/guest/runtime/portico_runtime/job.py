@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import resource
+import shutil
 import struct
 import sys
 
@@ -18,10 +19,18 @@ def prepare(modules):
     os.environ["MPLCONFIGDIR"] = "/tmp/.matplotlib"
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["OMP_NUM_THREADS"] = "1"
+    if any(name.startswith("matplotlib") for name in modules):
+        list_fonts()
     for name in COMMON:
         importlib.import_module(name)
     for name in modules:
         importlib.import_module(name)
+
+
+def list_fonts():
+    """Put matplotlib's list of fonts into a folder that it can write to."""
+    if not os.path.isdir("/tmp/.matplotlib"):
+        shutil.copytree("/opt/portico/matplotlib", "/tmp/.matplotlib", copy_function=shutil.copyfile)
 
 
 COMMON = (

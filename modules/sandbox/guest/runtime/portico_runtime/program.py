@@ -6,12 +6,12 @@ import functools
 import importlib
 import linecache
 import random
-import shutil
 import sys
 import threading
 import traceback
 import types
 
+import portico_runtime.job
 from portico_runtime import calls, channel, rewrite
 
 PROGRAM = "/mnt/data/main.py"
@@ -44,8 +44,7 @@ def load(job):
     sys.path.append("/mnt/data")
     sys.argv = [PROGRAM, *(job["args"] or [])]
     if any(word in job["code"] for word in ("matplotlib", "plt", "plot", "seaborn")):
-        # The list of fonts, in a folder that matplotlib can write to.
-        shutil.copytree("/opt/portico/matplotlib", "/tmp/.matplotlib", copy_function=shutil.copyfile)
+        portico_runtime.job.list_fonts()
     sys.excepthook = show
     threading.excepthook = _show_thread
     if job["channel"]:

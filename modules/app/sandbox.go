@@ -1,0 +1,75 @@
+package app
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
+	"github.com/portico-run/portico/modules/sandbox/forkserver"
+	"github.com/portico-run/portico/modules/sandbox/guest"
+)
+
+// queueTimeout is how long a program waits for its turn before its caller is
+// asked to come back.
+const queueTimeout = 10 * time.Second
+
+func (a *App) engine() (*sandbox.Engine, error) {
+	s := a.Config.Sandbox
+	driver, err := a.driver()
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.New(sandbox.Deps{
+		Driver: driver, Pool: s.Pool, MaxPool: a.maxPool(), MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
+		QueueTimeout: queueTimeout, Logger: a.Logger,
+	}), nil
+}
+
+func (a *App) driver() (sandbox.Driver, error) {
+	c := a.sandboxConfig()
+	if a.Config.Sandbox.Driver == configs.Bubblewrap {
+		return bubblewrap.New(c)
+	}
+	return forkserver.New(forkserver.Config{Root: c.Root, RunDir: c.RunDir, Limits: c.Limits, Preload: forkserver.DefaultPreload()})
+}
+
+func (a *App) sandboxConfig() bubblewrap.Config {
+	s := a.Config.Sandbox
+	root := s.Root
+	if root == "" {
+		root = guest.DefaultRoot(a.Environ)
+	}
+	return bubblewrap.Config{Root: root, RunDir: s.RunDir, Preload: bubblewrap.DefaultPreload(), Limits: sandbox.Limits{
+		Memory: s.Memory, Disk: s.Disk, FileSize: s.FileSize, Output: s.Output, Processes: s.Processes, OpenFiles: s.OpenFiles,
+	}}
+}
+
+// What an idle interpreter costs, roughly, and how much of the machine idle
+// interpreters may take; see make bench.
+const (
+	forkMemory       = 8 << 20
+	singleMemory     = 110 << 20
+	idleShare        = 8 // one in so many bytes
+	mostInterpreters = 64
+)
+
+// maxPool is how large the pool may grow.
+func (a *App) maxPool() int {
+	s := a.Config.Sandbox
+	if s.MaxPool > 0 {
+		return s.MaxPool
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return s.Pool
+	}
+	each := uint64(forkMemory)
+	if s.Driver == configs.Bubblewrap {
+		each = singleMemory
+	}
+	total := info.Totalram * uint64(info.Unit)
+	return max(s.Pool, int(min(total/idleShare/each, mostInterpreters)))
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// idleMemory is what one more idle interpreter costs: the median, over the
+// Python processes below this one, of the memory that is a process' share,
+// with that of the process that only waits beside it.
+func idleMemory() (int64, error) {
+	parents, names := map[int]int{}, map[int]string{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+		fields := strings.Fields(string(stat[end+1:]))
+		names[pid] = string(stat[open+1 : end])
+		if parents[pid], err = strconv.Atoi(fields[1]); err != nil {
+			return 0, err
+		}
+	}
+	var costs []int64
+	for pid, parent := range parents {
+		// An interpreter is a leaf: nothing runs below it.
+		if !strings.HasPrefix(names[pid], "python") || !below(parents, pid, os.Getpid()) || hasChild(parents, pid) {
+			continue
+		}
+		cost, err := share(pid)
+		if err != nil {
+			continue
+		}
+		if strings.HasPrefix(names[parent], "python") {
+			if more, err := share(parent); err == nil {
+				cost += more
+			}
+		}
+		costs = append(costs, cost)
+	}
+	if len(costs) == 0 {
+		return 0, fmt.Errorf("no interpreter waits")
+	}
+	slices.Sort(costs)
+	return costs[len(costs)/2], nil
+}
+
+func below(parents map[int]int, pid, ancestor int) bool {
+	for p := parents[pid]; p > 1; p = parents[p] {
+		if p == ancestor {
+			return true
+		}
+	}
+	return false
+}
+
+func hasChild(parents map[int]int, pid int) bool {
+	for _, parent := range parents {
+		if parent == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// share is the proportional set size of a process, in bytes: pages that
+// several processes have are divided among them.
+func share(pid int) (int64, error) {
+	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(rollup)); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "Pss:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no Pss of %d", pid)
+}

@@ -1,0 +1,287 @@
+package codeapi_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+)
+
+var (
+	anna = actor.Actor{UID: "u-anna", Scope: actor.Full}
+	ben  = actor.Actor{UID: "u-ben", Scope: actor.Full}
+)
+
+// driver runs functions instead of programs: what they do with a job is the
+// test's.
+type driver struct {
+	mu  sync.Mutex
+	run func(ctx context.Context, job sandbox.Job) sandbox.Result
+}
+
+func (d *driver) Open(context.Context) error { return nil }
+
+func (d *driver) Close() error { return nil }
+
+func (d *driver) Start(context.Context) (sandbox.Capsule, error) { return capsule{d}, nil }
+
+type capsule struct{ d *driver }
+
+func (c capsule) Close() error { return nil }
+
+func (c capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
+	job.Clock.Start()
+	c.d.mu.Lock()
+	run := c.d.run
+	c.d.mu.Unlock()
+	return run(ctx, job), nil
+}
+
+type silent struct{}
+
+func (silent) Round(int) {}
+
+func (silent) Ended(string) {}
+
+type fixture struct {
+	*codeapi.Service
+	module *codeapi.Module
+	driver *driver
+	now    time.Time
+}
+
+func setup(t *testing.T, db *database.DB) *fixture {
+	t.Helper()
+	objects, err := objectstore.NewFolder(t.TempDir())
+	require.NoError(t, err)
+	d := &driver{run: func(context.Context, sandbox.Job) sandbox.Result { return sandbox.Result{Status: sandbox.Completed} }}
+	log := slog.New(slog.DiscardHandler)
+	engine := sandbox.New(sandbox.Deps{Driver: d, MaxConcurrent: 4, MaxPaused: 10, QueueTimeout: time.Minute, Logger: log})
+	require.NoError(t, engine.Start(t.Context()))
+	f := &fixture{driver: d, now: database.Now()}
+	f.module, err = codeapi.New(codeapi.Deps{
+		DB: db, Objects: objects, Sandbox: engine, Observer: silent{}, Secret: []byte("secret"), Logger: log,
+		Now: func() time.Time { return f.now },
+		Settings: codeapi.Settings{
+			Owner: "proc-test", Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, Timeout: time.Minute,
+			MinTimeout: time.Second, MaxTimeout: time.Minute, Idle: time.Minute, MaxRounds: 3, MaxCalls: 10, MaxTools: 5, MaxResult: 1 << 10, MaxState: 1 << 11,
+		},
+	})
+	require.NoError(t, err)
+	f.Service = f.module.Service
+	t.Cleanup(func() {
+		ctx := context.Background()
+		require.NoError(t, f.module.Stop(ctx))
+		require.NoError(t, engine.Stop(ctx))
+	})
+	for _, a := range []actor.Actor{anna, ben} {
+		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, ?)", a.UID, a.UID).Error
+		}))
+	}
+	return f
+}
+
+func TestRowsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		for _, row := range codeapi.Rows() {
+			databasetest.CheckRow(t, db, row)
+		}
+	})
+}
+
+// Every exported method of the service is tried by a user on another user's
+// things, or is on the list of those that belong to no user.
+func TestNoMethodReachesAnotherUser(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		ctx := t.Context()
+		session, files, _, err := f.Upload(ctx, anna, codeapi.FileOwner{}, []codeapi.Upload{{Name: "hers.txt", Content: []byte("hers")}})
+		require.NoError(t, err)
+		id := files[0].ID
+		var found []sandbox.File
+		hold := make(chan struct{})
+		f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result {
+			found = job.Inputs
+			if job.Code == "pause" {
+				return pausing(ctx, job, hold)
+			}
+			return sandbox.Result{Status: sandbox.Completed}
+		}
+		paused, err := f.Start(ctx, anna, codeapi.ProgramRequest{Code: "pause", Tools: ask(), RequestID: "r"})
+		require.NoError(t, err)
+		require.True(t, paused.Paused())
+		refs := []codeapi.FileRef{{ID: id, SessionID: session, Name: "x"}}
+
+		system := map[string]bool{"Purge": true}
+		tries := map[string]func(){
+			"Upload": func() {
+				theirs, _, _, err := f.Upload(ctx, ben, codeapi.FileOwner{}, []codeapi.Upload{{Name: "hers.txt"}})
+				require.NoError(t, err)
+				require.NotEqual(t, session, theirs)
+			},
+			"Files": func() {
+				list, err := f.Files(ctx, ben, session)
+				require.NoError(t, err)
+				require.Empty(t, list)
+			},
+			"File": func() {
+				_, err := f.File(ctx, ben, session, id)
+				require.ErrorIs(t, err, codeapi.ErrFileMissing)
+			},
+			"Open": func() {
+				_, _, err := f.Open(ctx, ben, session, id)
+				require.ErrorIs(t, err, codeapi.ErrFileMissing)
+			},
+			"Delete": func() { require.ErrorIs(t, f.Delete(ctx, ben, session, id), codeapi.ErrFileMissing) },
+			"Exec": func() {
+				r, err := f.Exec(ctx, ben, codeapi.ExecRequest{Language: "py", Code: "x", Session: session, Files: refs})
+				require.NoError(t, err)
+				require.NotEqual(t, session, r.Session)
+				require.Empty(t, found)
+			},
+			"Start": func() {
+				r, err := f.Start(ctx, ben, codeapi.ProgramRequest{Code: "x", Session: session, Files: refs})
+				require.NoError(t, err)
+				require.NotEqual(t, session, r.Session)
+				require.Empty(t, found)
+			},
+			"Continue": func() {
+				_, err := f.Continue(ctx, ben, paused.Token, answer(paused), "")
+				require.ErrorIs(t, err, codeapi.ErrTokenForeign)
+			},
+			"Cancel": func() {
+				cancelled, err := f.Cancel(ctx, ben, "r")
+				require.NoError(t, err)
+				require.False(t, cancelled)
+			},
+		}
+		for m := range reflect.TypeFor[*codeapi.Service]().Methods() {
+			if !system[m.Name] {
+				require.Contains(t, tries, m.Name, "is not tried as another user")
+				tries[m.Name]()
+			}
+		}
+		_, content, err := f.Open(ctx, anna, session, id)
+		require.NoError(t, err)
+		text, err := io.ReadAll(content)
+		require.NoError(t, err)
+		require.Equal(t, "hers", string(text))
+		close(hold)
+		end, err := f.Continue(ctx, anna, paused.Token, answer(paused), "")
+		require.NoError(t, err)
+		require.False(t, end.Paused())
+		require.Empty(t, end.Cause)
+	})
+}
+
+// A token counts until the program would be given up.
+func TestTokensExpire(t *testing.T) {
+	t.Parallel()
+	f := setup(t, databasetest.Open(t, database.SQLite, nil))
+	hold := make(chan struct{})
+	close(hold)
+	f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result { return pausing(ctx, job, hold) }
+	r, err := f.Start(t.Context(), anna, codeapi.ProgramRequest{Code: "pause", Tools: ask()})
+	require.NoError(t, err)
+	f.now = f.now.Add(time.Minute)
+	_, err = f.Continue(t.Context(), anna, r.Token, answer(r), "")
+	require.ErrorIs(t, err, codeapi.ErrTokenExpired)
+	f.now = f.now.Add(-time.Second)
+	_, err = f.Continue(t.Context(), anna, r.Token, answer(r), "")
+	require.NoError(t, err)
+}
+
+// An error of the object storage is no half-written file.
+func TestFilesWithoutContent(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		session, files, problems, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{
+			{Name: "a", Content: []byte("a")}, {Name: "big", Content: make([]byte, 2000)}, {Name: "\x00"},
+		})
+		require.NoError(t, err)
+		require.NoError(t, problems[0])
+		require.Equal(t, errs.TooLarge, errs.CodeOf(problems[1]))
+		require.Equal(t, errs.Invalid, errs.CodeOf(problems[2]))
+		list, err := f.Files(t.Context(), anna, session)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.NoError(t, f.Objects.Delete(t.Context(), "code/u-anna/"+session+"/"+files[0].ID))
+		_, _, err = f.Open(t.Context(), anna, session, files[0].ID)
+		require.ErrorIs(t, err, codeapi.ErrFileMissing)
+		// A program does without it.
+		var inputs []sandbox.File
+		f.driver.run = func(_ context.Context, job sandbox.Job) sandbox.Result {
+			inputs = job.Inputs
+			return sandbox.Result{Status: sandbox.Completed}
+		}
+		_, err = f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Session: session})
+		require.NoError(t, err)
+		require.Empty(t, inputs)
+		_, err = f.Files(t.Context(), anna, "short")
+		require.ErrorIs(t, err, codeapi.ErrBadID)
+		_, err = f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Files: make([]codeapi.FileRef, 11)})
+		require.Equal(t, errs.Invalid, errs.CodeOf(err))
+	})
+}
+
+func TestNamesOfFiles(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"a.txt": "a.txt", "a/b.txt": "a/b.txt", "../../etc/passwd": "etc/passwd", "/etc/passwd": "etc/passwd", "/mnt/data/x": "x",
+		`C:\x\y`: "C:/x/y", "a//b/./c": "a/b/c", "": "", ".": "", "/": "", "..": "", "a\x00b": "", "a\nb": "", "\xff": "",
+		"ä.txt": "ä.txt", strings.Repeat("x", 256): "", strings.Repeat("x/", 600): "",
+	} {
+		require.Equal(t, want, codeapi.CleanName(name), "%q", name)
+	}
+}
+
+// pausing is a program that makes one call and ends.
+func pausing(ctx context.Context, job sandbox.Job, hold <-chan struct{}) sandbox.Result {
+	status := call(ctx, job)
+	select {
+	case <-hold:
+	case <-ctx.Done():
+		return sandbox.Result{Status: sandbox.Cancelled}
+	}
+	if status != 200 {
+		return sandbox.Result{Status: sandbox.Failed, ExitCode: 1}
+	}
+	return sandbox.Result{Status: sandbox.Completed}
+}
+
+func call(ctx context.Context, job sandbox.Job) int {
+	w := httptest.NewRecorder()
+	body := strings.NewReader(`{"calls":[{"name":"ask","input":{"q":1}}]}`)
+	job.Gateway.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", sandbox.CallsPath, body))
+	return w.Code
+}
+
+func ask() []stub.Tool { return []stub.Tool{{Name: "ask"}} }
+
+func answer(r codeapi.Reply) []codeapi.ToolResult {
+	results := make([]codeapi.ToolResult, len(r.Calls))
+	for i, c := range r.Calls {
+		results[i] = codeapi.ToolResult{CallID: c.ID, Result: []byte(`1`)}
+	}
+	return results
+}

@@ -1,0 +1,178 @@
+package codeapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+)
+
+type controller struct{ *Service }
+
+const tag = "code interpreter"
+
+// Headers of the wire contract.
+const (
+	headerRequest         = "X-LibreChat-Code-Request-ID"
+	headerExpectedProfile = "X-CodeAPI-Expected-Profile"
+	headerProfile         = "X-CodeAPI-Execution-Profile"
+	defaultProfile        = "default"
+)
+
+// maxBody is the largest JSON body, in bytes: the results of a round.
+const maxBody = 64 << 20
+
+type handler func(w http.ResponseWriter, r *http.Request, who actor.Actor) error
+
+func (c controller) register(api *httpapi.API) {
+	raw := func(op httpapi.Operation, fn handler) {
+		op.Aliases, op.Path = []string{op.Path}, "/v1"+op.Path
+		op.Tag, op.Refusal, op.Trusted = tag, refusal, true
+		api.Raw(op, profiled(fn))
+	}
+	raw(httpapi.Operation{
+		ID: "exec", Method: http.MethodPost, Path: "/exec", Summary: "Run a program to its end",
+		Description: "Python, bash or JavaScript, in /mnt/data with the files that the request names and those of the session it continues. " +
+			"A program that fails is an answer: its traceback is in stderr.",
+		Body: codeProgram{}, Answers: []any{codeEnded{}}, BodyLimit: maxBody,
+		Errors: []errs.Code{errs.Conflict, errs.RateLimited, errs.Unavailable},
+	}, c.exec)
+	raw(httpapi.Operation{
+		ID: "exec-programmatic", Method: http.MethodPost, Path: "/exec/programmatic", Summary: "Run a program whose tools the caller executes",
+		Description: "Answers tool_call_required with the calls the program waits for, and a continuation_token. Send the token with " +
+			"tool_results to the same address. The program stays alive while it waits; its time limit counts while its code runs.",
+		Body: codeProgramWithTools{}, Answers: []any{codePaused{}, codeEnded{}}, BodyLimit: maxBody,
+		Errors: []errs.Code{errs.NotFound, errs.TimedOut, errs.Conflict, errs.RateLimited, errs.Unavailable},
+	}, c.programmatic)
+	raw(httpapi.Operation{
+		ID: "cancel-programmatic", Method: http.MethodPost, Path: "/exec/programmatic/cancel", Summary: "End a program by the id of its request",
+		Description: "The id is that of the header " + headerRequest + ". 202 when the program is being ended, 200 when there is none.",
+		Body:        cancelBody{}, Answers: []any{cancelledBody{}}, Errors: []errs.Code{errs.Conflict},
+	}, c.cancel)
+	c.registerFiles(raw)
+	api.Raw(httpapi.Operation{
+		ID: "code-health", Method: http.MethodGet, Path: "/v1/health", Aliases: []string{"/health"}, Tag: tag,
+		Summary: "Whether the server answers", Access: httpapi.Public,
+	}, func(w http.ResponseWriter, _ *http.Request, _ actor.Actor) error {
+		return write(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+}
+
+// profiled says which kind of execution this is: every program is alone.
+func profiled(fn handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+		w.Header().Set(headerProfile, defaultProfile)
+		if asked := r.Header.Get(headerExpectedProfile); asked != "" && asked != defaultProfile {
+			return errs.New(errs.Conflict, "execution_profile_mismatch").Do("This server runs the profile default only.")
+		}
+		return fn(w, r, who)
+	}
+}
+
+func write(w http.ResponseWriter, status int, body any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a caller that is gone
+	return nil
+}
+
+func read(r *http.Request, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return errs.New(errs.Unsupported, "The content type is not supported").Do("Send application/json.")
+	}
+	err := json.NewDecoder(r.Body).Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return errs.Newf(errs.Invalid, "%s must not be of type %s", first(wrong.Field, "The body"), wrong.Value)
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errs.Newf(errs.TooLarge, "The request body is larger than %d bytes.", tooLarge.Limit)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return errs.New(errs.Invalid, "The request body is not JSON").With(err)
+	}
+	if err != nil {
+		return errs.New(errs.Invalid, "The request body is empty")
+	}
+	return nil
+}
+
+// phrases reports whether a caller is of the generation that hides answers
+// with other statuses than 200 from the model (design §2).
+func (c controller) phrases(r *http.Request) bool {
+	switch c.Settings.Errors {
+	case ErrorsPhrases:
+		return true
+	case ErrorsStatus:
+		return false
+	}
+	seeds := r.Header.Get("X-API-Key") != "" || strings.HasPrefix(r.Header.Get("Authorization"), "ApiKey ")
+	return !seeds && strings.HasPrefix(r.Header.Get("User-Agent"), "LibreChat/")
+}
+
+func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	var body codeProgram
+	if err := read(r, &body); err != nil {
+		return err
+	}
+	req, err := body.request()
+	if err != nil {
+		return err
+	}
+	result, err := c.Exec(r.Context(), who, req)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, toCodeEnded(result.Session, result.Result, result.Produced))
+}
+
+func (c controller) programmatic(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	var body codeProgramWithTools
+	if err := read(r, &body); err != nil {
+		return err
+	}
+	var reply Reply
+	var err error
+	if body.ContinuationToken != nil {
+		reply, err = c.Continue(r.Context(), who, *body.ContinuationToken, body.results(), r.Header.Get(headerRequest))
+	} else {
+		var req ProgramRequest
+		if req, err = body.request(r.Header.Get(headerRequest)); err == nil {
+			reply, err = c.Start(r.Context(), who, req)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	status, answer := c.answer(reply, c.phrases(r))
+	return write(w, status, answer)
+}
+
+type cancelBody struct {
+	_         struct{} `additionalProperties:"true"`
+	RequestID string   `json:"request_id"`
+}
+
+type cancelledBody struct {
+	Status string `json:"status" enum:"cancellation_requested,already_completed"`
+}
+
+func (c controller) cancel(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	var body cancelBody
+	if err := read(r, &body); err != nil {
+		return err
+	}
+	cancelled, err := c.Cancel(r.Context(), who, body.RequestID)
+	switch {
+	case err != nil:
+		return err
+	case cancelled:
+		return write(w, http.StatusAccepted, cancelledBody{"cancellation_requested"})
+	}
+	return write(w, http.StatusOK, cancelledBody{"already_completed"})
+}

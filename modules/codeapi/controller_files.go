@@ -1,0 +1,261 @@
+package codeapi
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+)
+
+func (c controller) registerFiles(raw func(httpapi.Operation, handler)) {
+	raw(httpapi.Operation{
+		ID: "upload-file", Method: http.MethodPost, Path: "/upload", Summary: "Store a file in a session of its own",
+		Description: "multipart/form-data with the part file.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile,
+		Errors: []errs.Code{errs.Conflict},
+	}, c.upload)
+	raw(httpapi.Operation{
+		ID: "upload-files", Method: http.MethodPost, Path: "/upload/batch", Summary: "Store files in a session of their own",
+		Description: "multipart/form-data with parts file. Each file has its own result; 400 when no file was stored.",
+		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile, Errors: []errs.Code{errs.Conflict},
+	}, c.uploadBatch)
+	raw(httpapi.Operation{
+		ID: "list-session-files", Method: http.MethodGet, Path: "/files/{session}", Summary: "The files of a session",
+		Answers: []any{[]objectBody{}}, Errors: []errs.Code{errs.Conflict},
+	}, c.list)
+	raw(httpapi.Operation{
+		ID: "delete-session-file", Method: http.MethodDelete, Path: "/files/{session}/{file}", Summary: "Delete a file",
+		Answers: []any{codeMessage{}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
+	}, c.remove)
+	raw(httpapi.Operation{
+		ID: "download-session-file", Method: http.MethodGet, Path: "/download/{session}/{file}", Summary: "A file's content",
+		Errors: []errs.Code{errs.NotFound, errs.Conflict},
+	}, c.download)
+	raw(httpapi.Operation{
+		ID: "get-session-object", Method: http.MethodGet, Path: "/sessions/{session}/objects/{file}", Summary: "What is known about a file",
+		Answers: []any{objectBody{}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
+	}, c.object)
+}
+
+type codeMessage struct {
+	Message string `json:"message"`
+}
+
+// uploadedBody is what became of an upload, with the members of both routes
+// and of all generations of clients.
+type uploadedBody struct {
+	Message          string         `json:"message" enum:"success,partial_success,error"`
+	StorageSessionID string         `json:"storage_session_id"`
+	SessionID        string         `json:"session_id"`
+	Files            []uploadedFile `json:"files"`
+	Succeeded        int            `json:"succeeded"`
+	Failed           int            `json:"failed"`
+}
+
+type uploadedFile struct {
+	Status   string `json:"status" enum:"success,error"`
+	Filename string `json:"filename"`
+	FileID   string `json:"fileId,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// form is what an upload brings.
+type form struct {
+	owner FileOwner
+	files []Upload
+}
+
+// maxField is the longest value of a form field, in bytes.
+const maxField = 4 << 10
+
+// form reads the parts in whatever order they come.
+func (c controller) form(w http.ResponseWriter, r *http.Request) (form, error) {
+	var f form
+	r.Body = http.MaxBytesReader(w, r.Body, 4*c.Settings.MaxFile)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return f, errs.New(errs.Invalid, "The body is not multipart/form-data").Do("Send the file as the part file.").With(err)
+	}
+	for {
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return f, nil
+		}
+		if err == nil {
+			err = c.part(&f, part)
+		}
+		if err != nil {
+			return f, unreadable(err)
+		}
+	}
+}
+
+func (c controller) part(f *form, part *multipart.Part) error {
+	defer part.Close()
+	// The library's FileName drops folders, which belong to the name here.
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil {
+		return err
+	}
+	name, isFile := params["filename"]
+	if !isFile {
+		value, err := io.ReadAll(io.LimitReader(part, maxField))
+		switch params["name"] {
+		case "kind":
+			f.owner.Kind = string(value)
+		case "id", "entity_id":
+			f.owner.ResourceID = string(value)
+		case "version":
+			f.owner.Version = string(value)
+		}
+		return err
+	}
+	if len(f.files) == c.Settings.MaxFiles {
+		return errs.Newf(errs.Invalid, "A request may bring %d files at most.", c.Settings.MaxFiles)
+	}
+	content, err := io.ReadAll(io.LimitReader(part, c.Settings.MaxFile+1))
+	f.files = append(f.files, Upload{Name: name, ContentType: part.Header.Get("Content-Type"), Content: content})
+	if err == nil && int64(len(content)) > c.Settings.MaxFile {
+		_, err = io.Copy(io.Discard, part) // the other files still count
+	}
+	return err
+}
+
+func unreadable(err error) error {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errs.Newf(errs.TooLarge, "The upload is larger than %d bytes.", tooLarge.Limit).Do("Send fewer files at once.")
+	}
+	if e, ok := errors.AsType[*errs.Error](err); ok {
+		return e
+	}
+	return errs.New(errs.Invalid, "The upload cannot be read").With(err)
+}
+
+func (c controller) upload(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	body, problems, err := c.store(w, r, who)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		if problem != nil {
+			return problem
+		}
+	}
+	return write(w, http.StatusOK, body)
+}
+
+func (c controller) uploadBatch(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	body, _, err := c.store(w, r, who)
+	if err != nil {
+		return err
+	}
+	if body.Succeeded == 0 {
+		return write(w, http.StatusBadRequest, body)
+	}
+	return write(w, http.StatusOK, body)
+}
+
+// store keeps the files of a form and says what became of each.
+func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Actor) (uploadedBody, []error, error) {
+	f, err := c.form(w, r)
+	if err != nil {
+		return uploadedBody{}, nil, err
+	}
+	if len(f.files) == 0 {
+		return uploadedBody{}, nil, errs.New(errs.Invalid, "No file was sent").Do("Send each file as a part file.")
+	}
+	session, files, problems, err := c.Upload(r.Context(), who, f.owner, f.files)
+	if err != nil {
+		return uploadedBody{}, nil, err
+	}
+	body := uploadedBody{Message: "success", StorageSessionID: session, SessionID: session}
+	for i, sent := range f.files {
+		if problems[i] != nil {
+			body.Failed++
+			body.Files = append(body.Files, uploadedFile{Status: "error", Filename: sent.Name, Error: errs.Message(problems[i])})
+			continue
+		}
+		body.Succeeded++
+		body.Files = append(body.Files, uploadedFile{Status: "success", Filename: files[i].Name, FileID: files[i].ID})
+	}
+	switch {
+	case body.Succeeded == 0:
+		body.Message = "error"
+	case body.Failed > 0:
+		body.Message = "partial_success"
+	}
+	return body, problems, nil
+}
+
+// objectBody describes a file as clients of all generations read it.
+type objectBody struct {
+	ID               string            `json:"id"`
+	Name             string            `json:"name"` // session/file.ext
+	Filename         string            `json:"filename"`
+	SessionID        string            `json:"session_id"`
+	StorageSessionID string            `json:"storage_session_id"`
+	Size             int64             `json:"size"`
+	LastModified     time.Time         `json:"lastModified"`
+	ETag             string            `json:"etag"`
+	ContentType      string            `json:"contentType"`
+	Kind             string            `json:"kind,omitempty"`
+	ResourceID       string            `json:"resource_id,omitempty"`
+	Version          string            `json:"version,omitempty"`
+	Metadata         map[string]string `json:"metadata"`
+}
+
+func toObjectBody(f File) objectBody {
+	return objectBody{
+		ID: f.ID, Name: f.SessionID + "/" + f.ID + path.Ext(f.Name), Filename: f.Name, SessionID: f.SessionID, StorageSessionID: f.SessionID,
+		Size: f.Size, LastModified: f.CreatedAt, ETag: f.Digest, ContentType: f.ContentType,
+		Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version,
+		Metadata: map[string]string{"content-type": f.ContentType, "original-filename": f.Name},
+	}
+}
+
+func (c controller) list(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	files, err := c.Files(r.Context(), who, r.PathValue("session"))
+	if err != nil {
+		return err
+	}
+	list := make([]objectBody, len(files))
+	for i, f := range files {
+		list[i] = toObjectBody(f)
+	}
+	return write(w, http.StatusOK, list)
+}
+
+func (c controller) object(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	f, err := c.File(r.Context(), who, r.PathValue("session"), r.PathValue("file"))
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, toObjectBody(f))
+}
+
+func (c controller) download(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	f, content, err := c.Open(r.Context(), who, r.PathValue("session"), r.PathValue("file"))
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", f.ContentType)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(f.Name)}))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("ETag", `"`+f.Digest+`"`)
+	http.ServeContent(w, r, "", f.CreatedAt, content)
+	return nil
+}
+
+func (c controller) remove(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	if err := c.Delete(r.Context(), who, r.PathValue("session"), r.PathValue("file")); err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, codeMessage{"File deleted successfully"})
+}

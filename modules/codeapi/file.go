@@ -1,0 +1,92 @@
+package codeapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// File is one file of a session.
+type File struct {
+	ID          string
+	SessionID   string
+	Name        string // relative to the program's folder, with slashes
+	Size        int64
+	ContentType string
+	Digest      string // SHA-256 of the content, hexadecimal
+	// Owner is whom the file belongs to on the client's side.
+	Owner     FileOwner
+	CreatedAt time.Time
+}
+
+// FileOwner is how a client marks its files; the API keeps it for the client.
+type FileOwner struct {
+	Kind       string
+	ResourceID string
+	Version    string
+}
+
+// FileRef names a file of a session under the name a program is to find.
+type FileRef struct {
+	ID        string
+	SessionID string
+	Name      string
+}
+
+// Errors of files.
+var (
+	ErrFileMissing = errs.New(errs.NotFound, "File not found")
+	ErrBadID       = errs.New(errs.Invalid, "Invalid session or file id")
+)
+
+// Upload is a file as it comes in.
+type Upload struct {
+	Name        string
+	ContentType string
+	Content     []byte
+}
+
+// key is where a file's content is in object storage.
+func (f File) key(uid string) string { return path.Join("code", uid, f.SessionID, f.ID) }
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// cleanName makes a file's name relative to the program's folder. It is empty
+// for a name that no file there can have.
+func cleanName(name string) string {
+	name = strings.ReplaceAll(name, `\`, "/")
+	name = strings.TrimPrefix(name, "/mnt/data/")
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return ""
+	}
+	// Rooted first, so that no name leads out of the folder.
+	name = strings.TrimPrefix(path.Clean("/"+name), "/")
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > 255 {
+			return ""
+		}
+	}
+	if len(name) > 1024 {
+		return ""
+	}
+	return name
+}
+
+// contentType is what a file is: by its name if that says it, by its content
+// otherwise. What a client claims is not believed, since browsers would.
+func contentType(name string, content []byte) string {
+	if byName := mime.TypeByExtension(path.Ext(name)); byName != "" {
+		return byName
+	}
+	return http.DetectContentType(content)
+}

@@ -1,0 +1,26 @@
+package codeapi
+
+import (
+	"crypto/rand"
+	"regexp"
+)
+
+// idLength and idAlphabet are what LibreChat accepts as ids of sessions and
+// files (contracts/librechat.md §6).
+const (
+	idLength   = 21
+	idAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+)
+
+var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]{21}$`)
+
+func newID() string {
+	id := make([]byte, idLength)
+	_, _ = rand.Read(id) // never fails: crypto/rand aborts the program instead
+	for i := range id {
+		id[i] = idAlphabet[id[i]%byte(len(idAlphabet))] // 64 letters: every byte is as likely
+	}
+	return string(id)
+}
+
+func validID(id string) bool { return idForm.MatchString(id) }

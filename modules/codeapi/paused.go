@@ -1,0 +1,90 @@
+package codeapi
+
+import (
+	"context"
+	"sync"
+)
+
+// paused holds the programs of this process that may be continued.
+type paused struct {
+	mu       sync.Mutex
+	programs map[string]*execution // by id
+	requests map[string]string     // the ids, by user and request
+	stopped  bool
+	running  sync.WaitGroup
+}
+
+func newPaused() *paused {
+	return &paused{programs: map[string]*execution{}, requests: map[string]string{}}
+}
+
+// add takes a program in, unless the server is stopping.
+func (p *paused) add(e *execution) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return false
+	}
+	p.programs[e.id] = e
+	p.running.Add(1)
+	return true
+}
+
+// left says that a program that was added does not run any more.
+func (p *paused) left() { p.running.Done() }
+
+// remove forgets a program and the requests it came with.
+func (p *paused) remove(e *execution) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.programs, e.id)
+	for request, id := range p.requests {
+		if id == e.id {
+			delete(p.requests, request)
+		}
+	}
+}
+
+func (p *paused) get(id string) *execution {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.programs[id]
+}
+
+// name notes under which id a client may cancel the program. Requests of
+// different users never meet.
+func (p *paused) name(uid, request string, e *execution) {
+	if request == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests[uid+"\x00"+request] = e.id
+}
+
+func (p *paused) byRequest(uid, request string) *execution {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.programs[p.requests[uid+"\x00"+request]]
+}
+
+// stop ends every program and returns when they are gone, or ctx ends.
+func (p *paused) stop(ctx context.Context) error {
+	p.mu.Lock()
+	p.stopped = true
+	for _, e := range p.programs {
+		e.cancel(errStopped)
+	}
+	p.mu.Unlock()
+	gone := make(chan struct{})
+	go func() {
+		p.running.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,105 @@
+package codeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// Cause is why a program that may pause did not complete.
+type Cause string
+
+// The causes.
+const (
+	Exited       Cause = "failed" // the program's own doing
+	TimeLimit    Cause = "timed_out"
+	MemoryLimit  Cause = "out_of_memory"
+	WasKilled    Cause = "killed"
+	RoundLimit   Cause = "rounds"
+	IdleLimit    Cause = "idle"
+	Cancelled    Cause = "cancelled"
+	Disconnected Cause = "disconnected"
+	Stopped      Cause = "stopped"
+)
+
+// Why a program's context ends. Their texts are for logs.
+var (
+	errIdle         = errors.New("nobody continued the program in time")
+	errRounds       = errors.New("the program paused too often")
+	errCancelled    = errors.New("the caller cancelled the program")
+	errDisconnected = errors.New("the caller went away")
+	errStopped      = errors.New("the server is stopping")
+	errCrowded      = errors.New("too many programs are paused")
+)
+
+// AskedCall is a call that the caller is asked to execute.
+type AskedCall struct {
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+// ToolResult is what came of one.
+type ToolResult struct {
+	CallID string
+	Result json.RawMessage
+	Failed bool
+	Error  string
+}
+
+// Reply is where a program stands: Calls while it is paused, otherwise how it
+// ended.
+type Reply struct {
+	Session string
+	Token   string
+	Calls   []AskedCall
+
+	Result   sandbox.Result
+	Produced Produced
+	Cause    Cause // empty when the program completed
+}
+
+// Paused reports whether the program waits for calls.
+func (r Reply) Paused() bool { return r.Token != "" }
+
+// cause names why a program ended as it did. ctx is the program's.
+func cause(ctx context.Context, r sandbox.Result) Cause {
+	switch r.Status {
+	case sandbox.Completed:
+		return ""
+	case sandbox.TimedOut:
+		return TimeLimit
+	case sandbox.OutOfMemory:
+		return MemoryLimit
+	case sandbox.Killed:
+		return WasKilled
+	case sandbox.Failed:
+		return Exited
+	}
+	for is, named := range map[error]Cause{
+		errIdle: IdleLimit, errRounds: RoundLimit, errCancelled: Cancelled, errDisconnected: Disconnected,
+	} {
+		if errors.Is(context.Cause(ctx), is) {
+			return named
+		}
+	}
+	return Stopped
+}
+
+// interrupted is why a program was ended before it had begun, if that is what
+// an error of the sandbox means.
+func (e *execution) interrupted(err error) Cause {
+	if e.ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return ""
+	}
+	return cause(e.ctx, sandbox.Result{Status: sandbox.Cancelled})
+}
+
+// lastLine is the line that says what a traceback is about.
+func lastLine(text string) string {
+	text = strings.TrimRight(text, "\n")
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

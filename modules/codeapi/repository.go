@@ -1,0 +1,157 @@
+package codeapi
+
+import (
+	"errors"
+	"time"
+
+	"gorm.io/gorm/clause"
+
+	"github.com/portico-run/portico/modules/internal/database"
+)
+
+// repository is the SQL of this module.
+type repository struct{}
+
+type sessionRow struct {
+	SessionID string `gorm:"primaryKey"`
+	UID       string
+	CreatedAt time.Time `gorm:"autoCreateTime:false"`
+	ExpiresAt time.Time
+}
+
+// TableName names the table.
+func (sessionRow) TableName() string { return "code_sessions" }
+
+type fileRow struct {
+	FileID      string `gorm:"primaryKey"`
+	SessionID   string
+	UID         string
+	Name        string
+	Size        int64
+	ContentType string
+	Digest      string
+	Kind        string
+	ResourceID  string
+	Version     string
+	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
+}
+
+// TableName names the table.
+func (fileRow) TableName() string { return "code_files" }
+
+func (r fileRow) file() File {
+	return File{
+		ID: r.FileID, SessionID: r.SessionID, Name: r.Name, Size: r.Size, ContentType: r.ContentType, Digest: r.Digest,
+		Owner: FileOwner{Kind: r.Kind, ResourceID: r.ResourceID, Version: r.Version}, CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func toRow(uid string, f File) fileRow {
+	return fileRow{
+		FileID: f.ID, SessionID: f.SessionID, UID: uid, Name: f.Name, Size: f.Size, ContentType: f.ContentType, Digest: f.Digest,
+		Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version, CreatedAt: f.CreatedAt,
+	}
+}
+
+type executionRow struct {
+	ExecutionID string `gorm:"primaryKey"`
+	SessionID   string
+	UID         string
+	Owner       string
+	Status      string
+	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"`
+}
+
+// TableName names the table.
+func (executionRow) TableName() string { return "code_executions" }
+
+// keep inserts a session, or makes one that is there live longer.
+func (repository) keep(tx database.Tx, uid, id string, now, until time.Time) error {
+	err := database.Unscoped(tx.Handle).Clauses(clause.OnConflict{DoNothing: true}).
+		Create(&sessionRow{SessionID: id, UID: uid, CreatedAt: now, ExpiresAt: until}).Error // the row carries its uid
+	if err != nil {
+		return err
+	}
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&sessionRow{}).
+		Where("session_id = ?", id).Update("expires_at", until), ErrFileMissing)
+}
+
+// alive reports whether a session of the user's is there and not over.
+func (repository) alive(h database.Handle, uid, id string, now time.Time) (bool, error) {
+	var n int64
+	err := database.Scoped(h, uid).Model(&sessionRow{}).Where("session_id = ? AND expires_at > ?", id, now).Count(&n).Error
+	return n > 0, err
+}
+
+func (repository) insert(tx database.Tx, uid string, files []File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	rows := make([]fileRow, len(files))
+	for i, f := range files {
+		rows[i] = toRow(uid, f)
+	}
+	return database.Unscoped(tx.Handle).CreateInBatches(&rows, 100).Error // the rows carry their uid
+}
+
+// live restricts a query on files to sessions that are not over.
+const live = "session_id IN (SELECT session_id FROM code_sessions WHERE expires_at > ?)"
+
+func (repository) file(h database.Handle, uid, session, id string, now time.Time) (File, error) {
+	var r fileRow
+	err := database.Scoped(h, uid).Where("session_id = ? AND file_id = ?", session, id).Where(live, now).Take(&r).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return File{}, ErrFileMissing
+	}
+	return r.file(), err
+}
+
+func (repository) files(h database.Handle, uid, session string, now time.Time) ([]File, error) {
+	var rows []fileRow
+	err := database.Scoped(h, uid).Where("session_id = ?", session).Where(live, now).Order("created_at, file_id").Find(&rows).Error
+	files := make([]File, len(rows))
+	for i, r := range rows {
+		files[i] = r.file()
+	}
+	return files, err
+}
+
+func (repository) deleteFile(tx database.Tx, uid, session, id string) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).
+		Where("session_id = ? AND file_id = ?", session, id).Delete(&fileRow{}), ErrFileMissing)
+}
+
+// expired is a system job: sessions of all users that are over.
+func (repository) expired(h database.Handle, now time.Time, limit int) ([]sessionRow, error) {
+	var rows []sessionRow
+	err := database.Unscoped(h).Where("expires_at <= ?", now).Order("expires_at").Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+func (repository) deleteSession(tx database.Tx, uid, session string) error {
+	if err := database.Scoped(tx.Handle, uid).Where("session_id = ?", session).Delete(&fileRow{}).Error; err != nil {
+		return err
+	}
+	return database.Scoped(tx.Handle, uid).Where("session_id = ?", session).Delete(&sessionRow{}).Error
+}
+
+func (repository) insertExecution(tx database.Tx, r executionRow) error {
+	return database.Unscoped(tx.Handle).Create(&r).Error // the row carries its uid
+}
+
+func (repository) endExecution(tx database.Tx, uid, id, status string, now time.Time) error {
+	return database.Scoped(tx.Handle, uid).Model(&executionRow{}).Where("execution_id = ?", id).
+		Updates(map[string]any{"status": status, "updated_at": now}).Error
+}
+
+func (repository) execution(h database.Handle, uid, id string) (executionRow, error) {
+	var r executionRow
+	err := database.Scoped(h, uid).Where("execution_id = ?", id).Take(&r).Error
+	return r, err
+}
+
+// purgeExecutions is a system job: what nobody asks for any more.
+func (repository) purgeExecutions(tx database.Tx, before time.Time) error {
+	return database.Unscoped(tx.Handle).Where("updated_at < ?", before).Delete(&executionRow{}).Error
+}

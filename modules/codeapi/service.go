@@ -1,0 +1,155 @@
+package codeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+)
+
+// Service keeps sessions with files and runs programs in them.
+type Service struct {
+	Deps
+	rows   repository
+	tokens tokens
+	paused *paused
+}
+
+// Upload stores files in a session of their own. It returns the problem of
+// each file that could not be stored, by its position, beside the others.
+func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, uploads []Upload) (session string, files []File, problems []error, err error) {
+	session = newID()
+	files, problems = make([]File, len(uploads)), make([]error, len(uploads))
+	var stored []File
+	for i, u := range uploads {
+		name := cleanName(u.Name)
+		switch {
+		case name == "":
+			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have.")
+			continue
+		case int64(len(u.Content)) > s.Settings.MaxFile:
+			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", s.Settings.MaxFile)
+			continue
+		}
+		if files[i], err = s.put(ctx, a, session, name, owner, u.Content); err != nil {
+			return "", nil, nil, err
+		}
+		stored = append(stored, files[i])
+	}
+	return session, files, problems, s.record(ctx, a, session, stored)
+}
+
+// put stores a file's content. It counts once record was called.
+func (s *Service) put(ctx context.Context, a actor.Actor, session, name string, owner FileOwner, content []byte) (File, error) {
+	f := File{
+		ID: newID(), SessionID: session, Name: name, Size: int64(len(content)), ContentType: contentType(name, content),
+		Digest: digest(content), Owner: owner, CreatedAt: s.Now(),
+	}
+	return f, s.Objects.Put(ctx, f.key(a.UID), content, f.ContentType)
+}
+
+// record makes a session live from now and adds files whose content is stored.
+func (s *Service) record(ctx context.Context, a actor.Actor, session string, files []File) error {
+	now := s.Now()
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.keep(tx, a.UID, session, now, now.Add(s.Settings.SessionLife)); err != nil {
+			return err
+		}
+		return s.rows.insert(tx, a.UID, files)
+	})
+}
+
+// Files lists the files of a session; none for a session that the user does
+// not have.
+func (s *Service) Files(ctx context.Context, a actor.Actor, session string) ([]File, error) {
+	if !validID(session) {
+		return nil, ErrBadID.Do("An id has 21 letters, digits, _ and -.")
+	}
+	return s.rows.files(s.DB.Read(ctx), a.UID, session, s.Now())
+}
+
+// File returns what is known about a file.
+func (s *Service) File(ctx context.Context, a actor.Actor, session, id string) (File, error) {
+	if !validID(session) || !validID(id) {
+		return File{}, ErrBadID.Do("An id has 21 letters, digits, _ and -.")
+	}
+	return s.rows.file(s.DB.Read(ctx), a.UID, session, id, s.Now())
+}
+
+// Open returns a file and its content.
+func (s *Service) Open(ctx context.Context, a actor.Actor, session, id string) (File, io.ReadSeeker, error) {
+	f, err := s.File(ctx, a, session, id)
+	if err != nil {
+		return File{}, nil, err
+	}
+	content, err := s.content(ctx, a, f)
+	return f, bytes.NewReader(content), err
+}
+
+func (s *Service) content(ctx context.Context, a actor.Actor, f File) ([]byte, error) {
+	content, err := objectstore.Read(ctx, s.Objects, f.key(a.UID), f.Size)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil, ErrFileMissing.Do("Upload it again.").With(err)
+	}
+	return content, err
+}
+
+// Delete removes a file for good.
+func (s *Service) Delete(ctx context.Context, a actor.Actor, session, id string) error {
+	f, err := s.File(ctx, a, session, id)
+	if err != nil {
+		return err
+	}
+	// The row first: a file without content would be found and not open.
+	err = s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteFile(tx, a.UID, session, id) })
+	if err != nil {
+		return err
+	}
+	return s.Objects.Delete(ctx, f.key(a.UID))
+}
+
+// purgeBatch is how many sessions are read at once.
+const purgeBatch = 100
+
+// executionLife is how long it is remembered what became of an execution.
+const executionLife = 24 * time.Hour
+
+// Purge deletes the sessions of all users that are over, with their files.
+func (s *Service) Purge(ctx context.Context) error {
+	now := s.Now()
+	for {
+		over, err := s.rows.expired(s.DB.Read(ctx), now, purgeBatch)
+		if err != nil {
+			return err
+		}
+		for _, session := range over {
+			if err := s.purge(ctx, session); err != nil {
+				return err
+			}
+		}
+		if len(over) < purgeBatch {
+			break
+		}
+	}
+	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.purgeExecutions(tx, now.Add(-executionLife)) })
+}
+
+// purge deletes the content first: what fails is found again next time.
+func (s *Service) purge(ctx context.Context, session sessionRow) error {
+	keys, err := s.Objects.List(ctx, "code/"+session.UID+"/"+session.SessionID+"/")
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := s.Objects.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteSession(tx, session.UID, session.SessionID) })
+}

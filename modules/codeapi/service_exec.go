@@ -1,0 +1,108 @@
+package codeapi
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// ExecRequest is a program to run to its end.
+type ExecRequest struct {
+	Language string // any of the names that clients use
+	Code     string
+	Args     []string
+	// Session is the session of an earlier program, whose files this one
+	// finds; an unknown one is ignored.
+	Session string
+	Files   []FileRef
+	Timeout time.Duration
+}
+
+// ExecResult is how it ended.
+type ExecResult struct {
+	Session  string
+	Result   sandbox.Result
+	Produced Produced
+}
+
+// settleTimeout bounds what is stored after a program has ended, whose caller
+// may be gone.
+const settleTimeout = time.Minute
+
+// Exec runs a program to its end. A program that fails is a result. Ending
+// ctx ends the program.
+func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (ExecResult, error) {
+	job := sandbox.Job{Code: req.Code, Args: req.Args, Collect: s.collect()}
+	var err error
+	if job.Language, err = language(req.Language); err != nil {
+		return ExecResult{}, err
+	}
+	if job.Timeout, err = s.timeout(req.Timeout); err != nil {
+		return ExecResult{}, err
+	}
+	if err := checkCode(req.Code); err != nil {
+		return ExecResult{}, err
+	}
+	w, err := s.workspace(ctx, a, req.Session, req.Files)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	job.Inputs = w.files
+	x, err := s.Sandbox.Begin(ctx, job)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	out := ExecResult{Session: w.session}
+	if out.Result, err = x.Result(); err != nil {
+		return ExecResult{}, err
+	}
+	s.Observer.Ended(string(out.Result.Status))
+	if out.Result.Status != sandbox.Completed {
+		return out, nil // files of a run that failed are not kept
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	out.Produced, err = s.keep(ctx, a, w, out.Result)
+	return out, err
+}
+
+// language reads the names that clients have for languages.
+func language(name string) (sandbox.Language, error) {
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "py", "python", "python3":
+		return sandbox.Python, nil
+	case "bash", "sh", "shell":
+		return sandbox.Bash, nil
+	case "js", "javascript", "node", "nodejs":
+		return sandbox.JavaScript, nil
+	}
+	return "", errs.Newf(errs.Invalid, "Unsupported language: %s", name).Do("Send py, bash or js.")
+}
+
+func (s *Service) timeout(asked time.Duration) (time.Duration, error) {
+	if asked == 0 {
+		return s.Settings.Timeout, nil
+	}
+	if asked < s.Settings.MinTimeout || asked > s.Settings.MaxTimeout {
+		return 0, errs.Newf(errs.Invalid, "timeout must be from %d to %d milliseconds.",
+			s.Settings.MinTimeout.Milliseconds(), s.Settings.MaxTimeout.Milliseconds())
+	}
+	return asked, nil
+}
+
+func checkCode(code string) error {
+	if strings.TrimSpace(code) == "" {
+		return errs.New(errs.Invalid, "code is required").Do("Send the program as code.")
+	}
+	if len(code) > sandbox.MaxCode {
+		return errs.Newf(errs.TooLarge, "code must not be larger than %d bytes.", sandbox.MaxCode)
+	}
+	if strings.ContainsRune(code, 0) {
+		return errs.New(errs.Invalid, "code must not hold NUL.")
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package codeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+)
+
+// ProgramRequest is a program whose tools the caller executes.
+type ProgramRequest struct {
+	Language string // empty for Python
+	Code     string
+	// Tools are the caller's. Toolsets are Portico's, whose tools the server
+	// executes while the program goes on.
+	Tools    []stub.Tool
+	Toolsets []string
+	Session  string
+	Files    []FileRef
+	Timeout  time.Duration
+	// RequestID is what a client cancels the request by; it may be empty.
+	RequestID string
+}
+
+// gatherBash is how long calls of bash programs wait for each other: each
+// comes from a process of its own.
+const gatherBash = 30 * time.Millisecond
+
+// Start runs a program until it pauses or ends. When ctx ends before that, so
+// does the program.
+func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) (Reply, error) {
+	e, job, err := s.prepare(ctx, a, req)
+	if err != nil {
+		return Reply{}, err
+	}
+	if !s.paused.add(e) {
+		return Reply{}, s.abandon(ctx, e, sandbox.ErrUnavailable.Do("The server is stopping; send the program again."))
+	}
+	s.paused.name(a.UID, req.RequestID, e)
+	// The program outlives this request when it pauses.
+	stop := context.AfterFunc(ctx, func() { e.cancel(errDisconnected) })
+	e.sandbox, err = s.Sandbox.Begin(e.ctx, job) //nolint:contextcheck // see above
+	if err != nil {
+		stop()
+		s.paused.remove(e)
+		s.paused.left()
+		ended := e.interrupted(err)
+		err = s.abandon(ctx, e, err)
+		if ended != "" {
+			return Reply{Session: e.work.session, Cause: ended}, nil
+		}
+		return Reply{}, err
+	}
+	go s.follow(e) //nolint:contextcheck // see above
+	stop()
+	return e.next(ctx)
+}
+
+// abandon closes what prepare opened for a program that was not begun.
+func (s *Service) abandon(ctx context.Context, e *execution, cause error) error {
+	e.cancel(cause)
+	if e.opened != nil {
+		_, err := e.opened.Close(ctx, sandbox.Result{}, cause)
+		return err
+	}
+	return cause
+}
+
+// prepare checks a request and makes the job of it.
+func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest) (*execution, sandbox.Job, error) {
+	var job sandbox.Job
+	if req.Language == "" {
+		req.Language = "python"
+	}
+	lang, err := language(req.Language)
+	if err == nil && lang == sandbox.JavaScript {
+		err = errs.Newf(errs.Invalid, "Unsupported language: %s", req.Language).Do("Programs that call tools are Python or bash.")
+	}
+	if err != nil {
+		return nil, job, err
+	}
+	if err := checkCode(req.Code); err != nil {
+		return nil, job, err
+	}
+	timeout, err := s.timeout(req.Timeout)
+	if err != nil {
+		return nil, job, err
+	}
+	stubs, names, err := s.stubs(lang, req.Tools)
+	if err != nil {
+		return nil, job, err
+	}
+	w, err := s.workspace(ctx, a, req.Session, req.Files)
+	if err != nil {
+		return nil, job, err
+	}
+	e := &execution{
+		id: newID(), service: s, who: a, work: w, tools: names, arrived: make(chan struct{}, 1), finished: make(chan struct{}),
+	}
+	if lang == sandbox.Bash {
+		e.gather = gatherBash
+	}
+	job = sandbox.Job{Timeout: timeout, Code: req.Code, Language: lang}
+	if len(req.Toolsets) > 0 {
+		e.opened, err = s.Programs.Open(ctx, a, program.Request{
+			Code: req.Code, Language: lang, Toolsets: req.Toolsets, Timeout: timeout, Title: "Code interpreter",
+		})
+		if err != nil {
+			return nil, job, err
+		}
+		job = e.opened.Job
+		e.tooling = job.Gateway
+	}
+	job.Gateway, job.Inputs, job.Collect = e, w.files, s.collect()
+	job.Stubs = append(stubs, without(job.Stubs, stubs)...)
+	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return e, job, nil
+}
+
+// stubs are the functions for the caller's tools.
+func (s *Service) stubs(l sandbox.Language, tools []stub.Tool) ([]sandbox.Stub, map[string]bool, error) {
+	if len(tools) > s.Settings.MaxTools {
+		return nil, nil, errs.Newf(errs.Invalid, "A request may bring %d tools at most.", s.Settings.MaxTools)
+	}
+	stubs := make([]sandbox.Stub, 0, len(tools))
+	names, taken := map[string]bool{}, map[string]string{}
+	for _, t := range tools {
+		made := stub.New(l, t)
+		if made.Identifier == "" {
+			continue // no program can call it
+		}
+		if other, twice := taken[made.Identifier]; twice {
+			return nil, nil, errs.Newf(errs.Invalid, "The tools %q and %q would both be called %s.", other, t.Name, made.Identifier).
+				Do("Rename one, or leave it out.")
+		}
+		taken[made.Identifier], names[t.Name] = t.Name, true
+		stubs = append(stubs, made)
+	}
+	return stubs, names, nil
+}
+
+// without leaves out functions whose names the caller's tools have.
+func without(stubs, taken []sandbox.Stub) []sandbox.Stub {
+	used := map[string]bool{}
+	for _, t := range taken {
+		used[t.Identifier] = true
+	}
+	var left []sandbox.Stub
+	for _, t := range stubs {
+		if !used[t.Identifier] {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+// follow waits for the end of a program and settles it. A program that ends
+// while its caller executes calls is kept for the next continuation.
+func (s *Service) follow(e *execution) {
+	defer s.paused.left()
+	result, err := e.sandbox.Result()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), settleTimeout)
+	defer cancel()
+	reply := Reply{Session: e.work.session, Result: result}
+	if err == nil {
+		reply.Cause = cause(e.ctx, result)
+	} else if reply.Cause = e.interrupted(err); reply.Cause != "" {
+		err = nil // it was ended before it had begun
+	}
+	if e.opened != nil {
+		if _, closing := e.opened.Close(ctx, result, err); err == nil {
+			err = closing
+		}
+	}
+	if err == nil && reply.Cause == "" {
+		reply.Produced, err = s.keep(ctx, e.who, e.work, result)
+	}
+	s.Observer.Ended(ended(reply.Cause))
+	if err != nil {
+		s.Logger.ErrorContext(ctx, "a program did not end well", "execution", e.id, "error", err)
+	}
+	s.close(ctx, e, reply.Cause)
+	if e.end(reply, err) {
+		time.AfterFunc(s.Settings.Idle, func() { s.paused.remove(e) })
+	} else {
+		s.paused.remove(e)
+	}
+	e.cancel(nil)
+}
+
+func ended(c Cause) string {
+	if c == "" {
+		return string(sandbox.Completed)
+	}
+	return string(c)
+}
+
+// Continue gives a paused program the results of its calls and waits until it
+// pauses again or ends.
+func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, results []ToolResult, request string) (Reply, error) {
+	k, err := s.tokens.read(token, a.UID, s.Now())
+	if err != nil {
+		return Reply{}, err
+	}
+	e := s.paused.get(k.Execution)
+	if e == nil || e.who.UID != a.UID {
+		return Reply{}, s.gone(ctx, a, k)
+	}
+	if err := e.claim(k.Round, results); err != nil {
+		return Reply{}, err
+	}
+	s.paused.name(a.UID, request, e)
+	if err := e.sandbox.Resume(ctx); err != nil {
+		e.unclaim()
+		return Reply{}, err
+	}
+	e.deliver(results)
+	return e.next(ctx)
+}
+
+// gone says what became of a program that this process does not hold.
+func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket) error {
+	row, err := s.rows.execution(s.DB.Read(ctx), a.UID, k.Execution)
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return ErrGone.Do("Run the program again.")
+	case err != nil:
+		return err
+	case row.Status == statusOpen:
+		return ErrLost.Do("Run the program again.")
+	}
+	return ErrGone.Do("It has ended before (" + row.Status + "). Run the program again.")
+}
+
+// Cancel ends the program that came with a request, or was continued by it. It
+// reports false when there is none, or it has ended.
+func (s *Service) Cancel(_ context.Context, a actor.Actor, request string) (bool, error) {
+	if strings.TrimSpace(request) == "" {
+		return false, errs.New(errs.Invalid, "request_id is required").Do("Send the X-LibreChat-Code-Request-ID of the request.")
+	}
+	e := s.paused.byRequest(a.UID, request)
+	if e == nil {
+		return false, nil
+	}
+	select {
+	case <-e.finished:
+		return false, nil
+	default:
+	}
+	e.cancel(errCancelled)
+	return true, nil
+}
+
+// statusOpen is an execution that a process holds, or held when it died.
+const statusOpen = "open"
+
+// open records that this process holds a paused program.
+func (s *Service) open(ctx context.Context, e *execution) error {
+	now := s.Now()
+	err := s.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.rows.insertExecution(tx, executionRow{
+			ExecutionID: e.id, SessionID: e.work.session, UID: e.who.UID, Owner: s.Settings.Owner, Status: statusOpen,
+			CreatedAt: now, UpdatedAt: now,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("record the paused program %s: %w", e.id, err)
+	}
+	return nil
+}
+
+// close records how a program that paused has ended.
+func (s *Service) close(ctx context.Context, e *execution, c Cause) {
+	e.mu.Lock()
+	recorded := e.recorded
+	e.mu.Unlock()
+	if !recorded {
+		return
+	}
+	status := map[Cause]string{
+		"": "completed", Exited: "failed", MemoryLimit: "failed", WasKilled: "failed", RoundLimit: "failed",
+		TimeLimit: "timed_out", IdleLimit: "expired",
+	}[c]
+	if status == "" {
+		status = "cancelled"
+	}
+	err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.endExecution(tx, e.who.UID, e.id, status, s.Now()) })
+	if err != nil {
+		s.Logger.ErrorContext(ctx, "the end of a program was not recorded", "execution", e.id, "error", err)
+	}
+}

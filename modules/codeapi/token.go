@@ -1,0 +1,72 @@
+package codeapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// Refusals of continuation tokens.
+var (
+	ErrTokenInvalid = errs.New(errs.Invalid, "Invalid continuation token")
+	ErrTokenExpired = errs.New(errs.Invalid, "Execution expired")
+	ErrTokenUsed    = errs.New(errs.Invalid, "Continuation token was used before")
+	ErrTokenForeign = errs.New(errs.Forbidden, "Continuation token belongs to another user")
+	ErrContinuing   = errs.New(errs.Conflict, "Execution is being continued by another request")
+	ErrGone         = errs.New(errs.NotFound, "Execution not found or expired")
+	ErrLost         = errs.New(errs.NotFound, "Execution was lost: the server process that held it has ended")
+)
+
+// ticket is what a continuation token says.
+type ticket struct {
+	Execution string `json:"e"`
+	Session   string `json:"s"`
+	UID       string `json:"u"`
+	Round     int    `json:"r"`
+	Expires   int64  `json:"x"` // seconds since 1970
+}
+
+// tokens signs and reads continuation tokens.
+type tokens struct{ key []byte }
+
+func (t tokens) sign(payload string) string {
+	mac := hmac.New(sha256.New, t.key)
+	mac.Write([]byte(payload))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (t tokens) issue(k ticket) (string, error) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return "", err
+	}
+	payload := base64.RawURLEncoding.EncodeToString(text)
+	return payload + "." + t.sign(payload), nil
+}
+
+// read checks a token's signature, owner and time, in this order.
+func (t tokens) read(token, uid string, now time.Time) (ticket, error) {
+	payload, signature, ok := strings.Cut(token, ".")
+	if !ok || !hmac.Equal([]byte(signature), []byte(t.sign(payload))) {
+		return ticket{}, ErrTokenInvalid.Do("Send the continuation_token of the last answer, unchanged.")
+	}
+	var k ticket
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	switch {
+	case err != nil:
+		return ticket{}, ErrTokenInvalid.With(err)
+	case k.UID != uid:
+		return ticket{}, ErrTokenForeign.Do("Continue with the credential that started the execution.")
+	case now.Unix() >= k.Expires:
+		return ticket{}, ErrTokenExpired.Do("Run the program again.")
+	}
+	return k, nil
+}

@@ -1,0 +1,317 @@
+package codeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+)
+
+// fileRefBody is an input file in the forms of all generations of clients.
+type fileRefBody struct {
+	_                struct{} `additionalProperties:"true"`
+	ID               string   `json:"id"`
+	Name             string   `json:"name"`
+	SessionID        string   `json:"session_id"`
+	StorageSessionID string   `json:"storage_session_id"`
+}
+
+func toRefs(files []fileRefBody) []FileRef {
+	refs := make([]FileRef, len(files))
+	for i, f := range files {
+		refs[i] = FileRef{ID: f.ID, SessionID: f.StorageSessionID, Name: f.Name}
+		if refs[i].SessionID == "" {
+			refs[i].SessionID = f.SessionID
+		}
+	}
+	return refs
+}
+
+// milliseconds is a time limit as clients write it.
+type milliseconds float64
+
+func (m milliseconds) duration() (time.Duration, error) {
+	if m < 0 || m > 1e9 || math.IsNaN(float64(m)) {
+		return 0, errs.New(errs.Invalid, "timeout must be a number of milliseconds.")
+	}
+	return time.Duration(float64(m) * float64(time.Millisecond)), nil
+}
+
+// codeProgram is POST /exec. Fields that are not here are ignored.
+type codeProgram struct {
+	_         struct{}        `additionalProperties:"true"`
+	Lang      string          `json:"lang" doc:"py, bash or js, or another usual name of them"`
+	Language  string          `json:"language,omitempty" doc:"The same"`
+	Code      string          `json:"code"`
+	Args      json.RawMessage `json:"args,omitempty" doc:"A list of texts, or one"`
+	SessionID string          `json:"session_id,omitempty" doc:"An earlier program's, to find its files"`
+	Files     []fileRefBody   `json:"files,omitempty"`
+	Timeout   milliseconds    `json:"timeout,omitempty" doc:"In milliseconds"`
+}
+
+func (b codeProgram) request() (ExecRequest, error) {
+	timeout, err := b.Timeout.duration()
+	if err != nil {
+		return ExecRequest{}, err
+	}
+	args, err := arguments(b.Args)
+	return ExecRequest{
+		Language: first(b.Lang, b.Language), Code: b.Code, Args: args, Session: b.SessionID, Files: toRefs(b.Files), Timeout: timeout,
+	}, err
+}
+
+// arguments takes a list or a single value; what is no text becomes its JSON.
+func arguments(raw json.RawMessage) ([]string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		list = []json.RawMessage{raw}
+	}
+	args := make([]string, len(list))
+	for i, item := range list {
+		if json.Unmarshal(item, &args[i]) != nil {
+			args[i] = string(item)
+		}
+		if strings.ContainsRune(args[i], 0) {
+			return nil, errs.New(errs.Invalid, "args must not hold NUL.")
+		}
+	}
+	return args, nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// codeProgramWithTools is POST /exec/programmatic, the first request and those that
+// continue it.
+type codeProgramWithTools struct {
+	_         struct{}      `additionalProperties:"true"`
+	Lang      string        `json:"lang,omitempty" doc:"py, the default, or bash"`
+	Language  string        `json:"language,omitempty" doc:"The same"`
+	Code      string        `json:"code,omitempty"`
+	Tools     []callerTool  `json:"tools,omitempty" doc:"The caller's tools"`
+	Toolsets  []string      `json:"toolsets,omitempty" doc:"Portico's toolsets, whose tools the server executes"`
+	SessionID string        `json:"session_id,omitempty" doc:"An earlier program's, to find its files"`
+	Files     []fileRefBody `json:"files,omitempty"`
+	Timeout   milliseconds  `json:"timeout,omitempty" doc:"In milliseconds; it counts while code runs"`
+
+	ContinuationToken *string       `json:"continuation_token,omitempty" doc:"With tool_results, instead of everything else"`
+	ToolResults       []askedResult `json:"tool_results,omitempty" doc:"One for each of tool_calls"`
+}
+
+type callerTool struct {
+	_           struct{}        `additionalProperties:"true"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty" doc:"A JSON Schema of an object"`
+}
+
+type askedResult struct {
+	_            struct{}        `additionalProperties:"true"`
+	CallID       string          `json:"call_id"`
+	Result       json.RawMessage `json:"result,omitempty"`
+	IsError      bool            `json:"is_error,omitempty"`
+	ErrorMessage string          `json:"error_message,omitempty"`
+}
+
+func (b codeProgramWithTools) request(id string) (ProgramRequest, error) {
+	timeout, err := b.Timeout.duration()
+	tools := make([]stub.Tool, len(b.Tools))
+	for i, t := range b.Tools {
+		if t.Name == "" {
+			return ProgramRequest{}, errs.Newf(errs.Invalid, "tools[%d] has no name", i)
+		}
+		tools[i] = stub.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters}
+	}
+	return ProgramRequest{
+		Language: first(b.Lang, b.Language), Code: b.Code, Tools: tools, Toolsets: b.Toolsets, Session: b.SessionID,
+		Files: toRefs(b.Files), Timeout: timeout, RequestID: id,
+	}, err
+}
+
+func (b codeProgramWithTools) results() []ToolResult {
+	results := make([]ToolResult, len(b.ToolResults))
+	for i, r := range b.ToolResults {
+		results[i] = ToolResult{CallID: r.CallID, Result: r.Result, Failed: r.IsError, Error: r.ErrorMessage}
+		if len(r.Result) == 0 {
+			results[i].Result = json.RawMessage("null") // a tool that returned nothing
+		}
+		if r.IsError && r.ErrorMessage == "" {
+			results[i].Error = "The tool failed."
+			var text string
+			if json.Unmarshal(r.Result, &text) == nil && text != "" {
+				results[i].Error = text
+			}
+		}
+	}
+	return results
+}
+
+// codeFile is a file in answers, with the field names of all generations.
+type codeFile struct {
+	ID               string            `json:"id"`
+	Name             string            `json:"name"`
+	Path             string            `json:"path"`
+	SessionID        string            `json:"session_id"`
+	StorageSessionID string            `json:"storage_session_id"`
+	Size             int64             `json:"size"`
+	ContentType      string            `json:"contentType"`
+	Kind             string            `json:"kind,omitempty"`
+	ResourceID       string            `json:"resource_id,omitempty"`
+	Version          string            `json:"version,omitempty"`
+	Inherited        bool              `json:"inherited,omitempty"`
+	ModifiedFrom     map[string]string `json:"modified_from,omitempty"`
+}
+
+func toCodeFile(f File) codeFile {
+	return codeFile{
+		ID: f.ID, Name: f.Name, Path: path.Join(sandbox.WorkDir, f.Name), SessionID: f.SessionID, StorageSessionID: f.SessionID,
+		Size: f.Size, ContentType: f.ContentType, Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version,
+	}
+}
+
+func toCodeFiles(p Produced) []codeFile {
+	files := make([]codeFile, len(p.Files))
+	for i, f := range p.Files {
+		files[i] = toCodeFile(f.File)
+		files[i].Inherited = f.Inherited
+		if f.From != nil {
+			files[i].ModifiedFrom = map[string]string{"id": f.From.ID, "storage_session_id": f.From.SessionID}
+		}
+	}
+	return files
+}
+
+// codeEnded is a program that ended. Status and Error are for programs that may
+// pause only.
+type codeEnded struct {
+	Status       string     `json:"status"`
+	SessionID    string     `json:"session_id"`
+	Stdout       string     `json:"stdout"`
+	Stderr       string     `json:"stderr"`
+	Files        []codeFile `json:"files"`
+	DeletedFiles []string   `json:"deleted_files,omitempty"`
+	DroppedFiles int        `json:"dropped_files,omitempty"`
+	Error        string     `json:"error,omitempty"`
+	Code         int        `json:"code"`
+	WallTime     int64      `json:"wall_time"` // milliseconds
+}
+
+func toCodeEnded(session string, r sandbox.Result, p Produced) codeEnded {
+	return codeEnded{
+		Status: string(r.Status), SessionID: session, Stdout: r.Stdout, Stderr: r.Stderr, Files: toCodeFiles(p),
+		DeletedFiles: p.Deleted, DroppedFiles: p.Dropped, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
+	}
+}
+
+// codePaused is a program that waits for calls.
+type codePaused struct {
+	Status            string      `json:"status"`
+	SessionID         string      `json:"session_id"`
+	ContinuationToken string      `json:"continuation_token"`
+	ToolCalls         []AskedCall `json:"tool_calls"`
+}
+
+// answer is a reply as it goes out. Callers that see phrases do not see the
+// answers of other statuses than 200, and tell the model little more than a
+// phrase they know and what the program wrote to stderr.
+func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
+	if r.Paused() {
+		return http.StatusOK, codePaused{"tool_call_required", r.Session, r.Token, r.Calls}
+	}
+	end := toCodeEnded(r.Session, r.Result, r.Produced)
+	end.Status = "completed"
+	if r.Cause == "" {
+		return http.StatusOK, end
+	}
+	end.Status = "error"
+	status = http.StatusOK
+	switch r.Cause {
+	case Exited:
+		end.Error = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
+		if said := lastLine(r.Result.Stderr); !phrases && said != "" {
+			end.Error = said
+		}
+	case TimeLimit:
+		status, end.Error = http.StatusRequestTimeout, "Execution timeout"
+		if phrases {
+			end.Error = "Time limit exceeded"
+		}
+	case MemoryLimit:
+		end.Error = "Out of memory"
+	case RoundLimit:
+		status, end.Error = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
+		end.Stderr = addLine(end.Stderr, end.Error)
+	case IdleLimit:
+		status, end.Error = http.StatusBadRequest, ErrTokenExpired.Message
+	case Cancelled:
+		end.Error = "Execution was cancelled"
+	case Stopped:
+		status, end.Error = http.StatusServiceUnavailable, "The server is stopping; run the program again"
+	default:
+		end.Error = "Execution failed or timed out"
+	}
+	if phrases {
+		status = http.StatusOK
+	}
+	return status, end
+}
+
+func addLine(text, line string) string {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + line + "\n"
+}
+
+// refusal is the body of a request that was not taken.
+func refusal(e *errs.Error, traceID string) any {
+	body := codeRefusal{
+		Status: "error", Error: e.Message, Message: sentence(e), ErrCode: string(e.Code), ErrMsg: e.Message, ErrDetail: e.Detail, RequestID: traceID,
+	}
+	if e.Code == errs.RateLimited {
+		body.Error, body.RetryAfter = "rate_limited", httpapi.RetryAfter(e)
+	}
+	return body
+}
+
+// codeRefusal has the members of this API's errors and of the envelope.
+type codeRefusal struct {
+	_          struct{} `additionalProperties:"true"`
+	Status     string   `json:"status" enum:"error"`
+	Error      string   `json:"error" doc:"What is wrong; rate_limited with status 429"`
+	Message    string   `json:"message,omitempty" doc:"What is wrong, and what to do about it"`
+	RetryAfter int      `json:"retry_after_seconds,omitempty"`
+	RequestID  string   `json:"request_id,omitempty" doc:"Names the request in the server's log"`
+	Success    bool     `json:"success" required:"false"`
+	ErrCode    string   `json:"errCode,omitempty" doc:"Stable; programs react to it"`
+	ErrMsg     string   `json:"errMsg,omitempty"`
+	ErrDetail  string   `json:"errDetail,omitempty"`
+}
+
+func sentence(e *errs.Error) string {
+	text := e.Message
+	if e.Detail != "" {
+		if !strings.HasSuffix(text, ".") {
+			text += "."
+		}
+		text += " " + e.Detail
+	}
+	return text
+}

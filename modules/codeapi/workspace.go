@@ -1,0 +1,142 @@
+package codeapi
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// workspace is the files that a program starts with and where those that it
+// leaves go.
+type workspace struct {
+	session string
+	inputs  map[string]File // by the name the program finds
+	files   []sandbox.File
+}
+
+// Produced is what became of a program's files.
+type Produced struct {
+	Files []ProducedFile
+	// Deleted are the names of inputs that the program removed.
+	Deleted []string
+	// Dropped is how many files were left out: over the limits, links, devices
+	// and names that no other system could hold.
+	Dropped int
+}
+
+// ProducedFile is a file that was there when the program had ended.
+type ProducedFile struct {
+	File
+	// Inherited is set for an input that the program did not change.
+	Inherited bool
+	// From is the input that the program changed.
+	From *FileRef
+}
+
+// workspace finds the files of a request: those of the session it continues,
+// and those it names, which come first. What the user does not have is left
+// out: the program says best what it misses.
+func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, refs []FileRef) (workspace, error) {
+	w := workspace{session: newID(), inputs: map[string]File{}}
+	if len(refs) > s.Settings.MaxFiles {
+		return w, errs.Newf(errs.Invalid, "A request may name %d files at most.", s.Settings.MaxFiles)
+	}
+	if validID(session) {
+		alive, err := s.rows.alive(s.DB.Read(ctx), a.UID, session, s.Now())
+		if err != nil {
+			return w, err
+		}
+		if alive {
+			w.session = session
+			files, err := s.rows.files(s.DB.Read(ctx), a.UID, session, s.Now())
+			if err != nil {
+				return w, err
+			}
+			for _, f := range files { // the newest of a name is the last
+				w.inputs[f.Name] = f
+			}
+		}
+	}
+	for _, ref := range refs {
+		name := cleanName(ref.Name)
+		if !validID(ref.SessionID) || !validID(ref.ID) {
+			continue
+		}
+		f, err := s.rows.file(s.DB.Read(ctx), a.UID, ref.SessionID, ref.ID, s.Now())
+		if errors.Is(err, ErrFileMissing) {
+			continue
+		}
+		if err != nil {
+			return w, err
+		}
+		if name == "" {
+			name = f.Name
+		}
+		w.inputs[name] = f
+	}
+	return w, s.load(ctx, a, &w)
+}
+
+// load reads the content of the inputs.
+func (s *Service) load(ctx context.Context, a actor.Actor, w *workspace) error {
+	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
+		content, err := s.content(ctx, a, w.inputs[name])
+		if errors.Is(err, ErrFileMissing) {
+			delete(w.inputs, name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		w.files = append(w.files, sandbox.File{Path: name, Content: content})
+	}
+	return nil
+}
+
+// collect is what is brought back of a program's files.
+func (s *Service) collect() sandbox.Collect {
+	return sandbox.Collect{MaxFiles: s.Settings.MaxFiles, MaxBytes: 4 * s.Settings.MaxFile}
+}
+
+// keep stores the files that a program left, in the workspace's session.
+func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result sandbox.Result) (Produced, error) {
+	p := Produced{Files: []ProducedFile{}, Dropped: result.OutputsDropped}
+	var fresh []File
+	left := map[string]bool{}
+	for _, out := range result.Outputs {
+		left[out.Path] = true
+		before, known := w.inputs[out.Path]
+		if known && before.Digest == digest(out.Content) {
+			before.Name = out.Path
+			p.Files = append(p.Files, ProducedFile{File: before, Inherited: true})
+			continue
+		}
+		if int64(len(out.Content)) > s.Settings.MaxFile {
+			p.Dropped++
+			continue
+		}
+		f, err := s.put(ctx, a, w.session, out.Path, before.Owner, out.Content)
+		if err != nil {
+			return p, err
+		}
+		made := ProducedFile{File: f}
+		if known {
+			made.From = &FileRef{ID: before.ID, SessionID: before.SessionID, Name: before.Name}
+		}
+		fresh = append(fresh, f)
+		p.Files = append(p.Files, made)
+	}
+	if result.OutputsDropped == 0 {
+		for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
+			if !left[name] {
+				p.Deleted = append(p.Deleted, name)
+			}
+		}
+	}
+	return p, s.record(ctx, a, w.session, fresh)
+}
