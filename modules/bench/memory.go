@@ -12,7 +12,7 @@ import (
 )
 
 // idleMemory is what one more idle interpreter costs: the median, over the
-// Python processes below this one, of the memory that is a process' share,
+// Python processes below this one, of the memory that no other process has,
 // with that of the process that only waits beside it.
 func idleMemory() (int64, error) {
 	parents, names := map[int]int{}, map[int]string{}
@@ -78,18 +78,22 @@ func hasChild(parents map[int]int, pid int) bool {
 	return false
 }
 
-// share is the proportional set size of a process, in bytes: pages that
-// several processes have are divided among them.
-func share(pid int) (int64, error) {
+// share is the memory that is a process' own, in bytes.
+func share(pid int) (own int64, err error) {
 	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0, err
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(rollup)); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "Pss:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
-			return kib << 10, err
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		if name != "Private_Clean" && name != "Private_Dirty" {
+			continue
 		}
+		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		own += kib << 10
 	}
-	return 0, fmt.Errorf("no Pss of %d", pid)
+	return own, nil
 }

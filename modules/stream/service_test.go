@@ -262,7 +262,7 @@ func TestStoppingEndsTheStreams(t *testing.T) {
 func TestManyClientsAndTwoBadOnes(t *testing.T) {
 	t.Parallel()
 	const clients, count = 200, 20
-	p := newPod(t, database.SQLite, 50*time.Millisecond, sse.Server{WriteTimeout: time.Second})
+	p := newPod(t, database.SQLite, 500*time.Millisecond, sse.Server{WriteTimeout: 10 * time.Second})
 	r := p.create(t)
 	require.NoError(t, p.log(t.Context(), r, strings.Repeat("x", 64<<10)))
 

@@ -35,8 +35,11 @@ func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 	if err := c.session.Ready(ctx); err != nil {
 		return c.cell.Explain(ctx, err)
 	}
-	c.session.Watch, err = guest.OpenWatch(c.cell.PID())
-	return err
+	if c.session.Watch, err = guest.OpenWatch(c.cell.PID()); err != nil {
+		return err
+	}
+	c.session.Watch.Idle()
+	return nil
 }
 
 // options are bwrap's.

@@ -94,8 +94,16 @@ func (c *capsule) await(ctx context.Context) error {
 	if err := c.session.Ready(ctx); err != nil {
 		return err
 	}
-	c.session.Watch, err = guest.OpenWatch(pid)
-	return err
+	if c.session.Watch, err = guest.OpenWatch(pid); err != nil {
+		return err
+	}
+	// All children are the same; to measure one takes milliseconds.
+	if idle := c.driver.idle.Load(); idle > 0 {
+		c.session.Watch.SetIdle(idle)
+	} else {
+		c.driver.idle.Store(c.session.Watch.Idle())
+	}
+	return nil
 }
 
 // identify reads the first byte that process 1 sends, and with it, from the

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/guest"
@@ -59,6 +60,7 @@ type Driver struct {
 
 	requests chan request
 	work     sync.WaitGroup
+	idle     atomic.Int64 // memory of a child that waits
 }
 
 // request asks for a child.

@@ -49,9 +49,19 @@ func OpenWatch(pid int) (*Watch, error) {
 			w.work = f
 		}
 	}
-	w.idle = w.measure().memory
 	return w, nil
 }
+
+// Idle measures the memory of the interpreter that waits, which does not count
+// as the program's; SetIdle takes it from one of the same kind.
+func (w *Watch) Idle() int64 {
+	w.idle = 0
+	w.idle = w.measure().memory
+	return w.idle
+}
+
+// SetIdle is Idle for an interpreter whose kind was measured before.
+func (w *Watch) SetIdle(memory int64) { w.idle = memory }
 
 // measurement is what a sandbox uses at a moment.
 type measurement struct {

@@ -43,6 +43,9 @@ COMMON = (
 
 def receive():
     """Wait for the job and return what becomes its program."""
+    from portico_runtime import program
+
+    program.warm()
     os.write(CONTROL, b"R")
     job = json.loads(_receive(struct.unpack(">I", _receive(4))[0]))
     os.write(CONTROL, b"S")
@@ -56,8 +59,6 @@ def receive():
     os.environ.update(job["env"])
     os.chdir(WORK)
     if job["language"] == "python":
-        from portico_runtime import program
-
         return program.load(job)
     return functools.partial(os.execv, *_command(job))
 

@@ -2,9 +2,11 @@
 
 import ast
 import asyncio
+import atexit
 import functools
 import importlib
 import linecache
+import os
 import random
 import sys
 import threading
@@ -28,11 +30,9 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def load(job):
-    """Make this interpreter ready for the program of a job, and return what
-    runs it."""
-    # The default of 8 MiB for each thread would use up the memory.
-    threading.stack_size(job["thread_stack"])
+def warm():
+    """What can be done before there is a job. A copy of the fork-server must
+    not have its random numbers, nor wait for its memory when there is one."""
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
@@ -42,11 +42,23 @@ def load(job):
     # The working directory comes last, so that a file there cannot take the
     # place of a module of the library.
     sys.path.append("/mnt/data")
+    sys.excepthook = show
+    threading.excepthook = _show_thread
+    asyncio.set_event_loop_policy(calls.LoopPolicy())
+    asyncio.run = _run
+    tree = ast.parse("import json\nif json: return json.dumps([x for x in (1, 2)])\n")
+    rewrite.rewrite(tree, ("warm",))
+    compile(tree, PROGRAM, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def load(job):
+    """Make this interpreter ready for the program of a job, and return what
+    runs it."""
+    # The default of 8 MiB for each thread would use up the memory.
+    threading.stack_size(job["thread_stack"])
     sys.argv = [PROGRAM, *(job["args"] or [])]
     if any(word in job["code"] for word in ("matplotlib", "plt", "plot", "seaborn")):
         portico_runtime.job.list_fonts()
-    sys.excepthook = show
-    threading.excepthook = _show_thread
     if job["channel"]:
         channel.current = channel.Channel(3)
 
@@ -61,8 +73,6 @@ def load(job):
         names["ToolExecutionError"] = calls.ToolExecutionError
         names[rewrite.RESULT] = calls.result
     names["__portico_return__"] = rewrite.Return
-    asyncio.set_event_loop_policy(calls.LoopPolicy())
-    asyncio.run = _run
 
     source, tools = job["code"], [stub["identifier"] for stub in job["stubs"] or []]
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
@@ -78,7 +88,27 @@ def _run_program(source, tools, names):
             figures.save_all()
     except Exception as error:
         show(type(error), error, error.__traceback__)
-    sys.exit(status)
+    _leave(status)
+
+
+def _leave(status):
+    """End the process as the interpreter would, but without taking apart what
+    ends with it: that takes longer than most programs."""
+    if status is None or isinstance(status, int):
+        code = (status or 0) & 0xFF
+    else:
+        print(status, file=sys.stderr)
+        code = 1
+    try:
+        threading._shutdown()  # waits for the threads that are no daemons
+        atexit._run_exitfuncs()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):
+                pass  # the program closed it, or took it away
+        os._exit(code)
 
 
 def _execute(source, tools, names):
@@ -102,9 +132,11 @@ def _execute(source, tools, names):
 
 def _import_known(tree, names):
     """Import what the program uses by its usual name and defines nowhere."""
-    bound = rewrite._bound(tree)
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    for name in used & _KNOWN.keys() - bound - names.keys():
+    used &= _KNOWN.keys() - names.keys()
+    if not used:
+        return
+    for name in used - rewrite.bound(tree):
         module, _, attribute = _KNOWN[name].partition(":")
         found = importlib.import_module(module)
         names[name] = getattr(found, attribute) if attribute else found

@@ -25,15 +25,19 @@ class Return(BaseException):
 
 def rewrite(tree, tools):
     """Change the tree in place. tools are the names of the functions."""
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    tools = set(tools) - _bound(tree)
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    tools = used.intersection(tools)
     if tools:
+        tools -= bound(tree)
+    if tools:
+        parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
         _Results(parents, _awaited(tree), tools).visit(tree)
-    _Returns().visit(tree)
+    if any(isinstance(n, ast.Return) for n in ast.walk(tree)):
+        _Returns().visit(tree)
     ast.fix_missing_locations(tree)
 
 
-def _bound(tree):
+def bound(tree):
     """Names that the program defines itself."""
     names = set()
     for node in ast.walk(tree):
