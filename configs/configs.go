@@ -133,6 +133,9 @@ type Sandbox struct {
 	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
 	// Driver is "forkserver" or "bubblewrap".
 	Driver string `key:"driver" env:"SANDBOX_DRIVER"`
+	// Isolation is the level below which a production server does not start:
+	// none, namespaces or kernel; see package isolation.
+	Isolation string `key:"isolation" env:"SANDBOX_ISOLATION"`
 	// Pool is how many idle interpreters are kept warm, at least. MaxPool is
 	// how many when there is demand; 0 follows from the memory of the machine.
 	Pool    int `key:"pool" env:"SANDBOX_POOL"`

@@ -120,6 +120,7 @@ func (l *loader) validateSandbox() {
 	l.must(&s.S3Lib.Hash, s.S3Lib.Hash == "" || isObjectPath(s.S3Lib.Hash) && !strings.Contains(s.S3Lib.Hash, "/"),
 		"must be one name of letters, digits and . _ -")
 	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap)
+	l.mustBeOneOf(&s.Isolation, "none", "namespaces", "kernel")
 	mustBeWithin(l, &s.MaxPool, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &s.Pool, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &s.MaxConcurrent, 1, 10_000, "between 1 and 10000")

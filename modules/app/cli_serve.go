@@ -15,7 +15,6 @@ import (
 
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/internal/objectstore"
-	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 )
 
 // stopTimeout bounds the stop of everything but the requests in flight, which
@@ -89,7 +88,7 @@ func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	defer func() { _ = a.Close() }()
 	checks := []check{a.checkDatabase(ctx), a.checkObjects(ctx)}
-	for _, f := range bubblewrap.Check(ctx, a.sandboxConfig()) {
+	for _, f := range a.checkSandbox(ctx) {
 		checks = append(checks, check{"sandbox: " + f.Check, f.OK, f.Text})
 	}
 	for _, w := range a.Config.Warnings {

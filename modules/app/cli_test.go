@@ -69,6 +69,7 @@ func TestOperatorsCommands(t *testing.T) {
 			require.NotContains(t, out, strings.Repeat("s", 32))
 			out = ok("doctor")
 			require.Contains(t, out, "ok    sandbox: execution")
+			require.Regexp(t, `ok    sandbox: isolation +level namespaces`, out)
 			require.NotContains(t, out, "FAIL")
 		})
 	}
@@ -97,6 +98,11 @@ func TestCommandsThatFailSayWhy(t *testing.T) {
 		{[]string{"toolset", "apply", "-f", bad}, env, 1, "bad.yaml:3: method \"a\" has no endpoint"},
 		{[]string{"serve"}, append(env, "PTC_ROLLOUT_PERCENT=many"), 1, "PTC_ROLLOUT_PERCENT"},
 		{[]string{"serve"}, append(env, "PORTICO_MODE=production", "ENCRYPTION_KEY=", "JWT_SECRET="), 1, "ENCRYPTION_KEY"},
+		{
+			[]string{"serve"},
+			append(env, "PORTICO_MODE=production", "ENCRYPTION_KEY="+strings.Repeat("0b", 32), "JWT_SECRET="+strings.Repeat("s", 32), "SANDBOX_ISOLATION=kernel"),
+			1, `the sandbox gives isolation "namespaces", SANDBOX_ISOLATION asks for "kernel"`,
+		},
 		{[]string{"serve"}, append(env, "DATABASE_URL=sqlite:/proc/nowhere/x.db"), 1, "portico:"},
 		{[]string{"serve", "--config", "nowhere.yaml"}, env, 1, "nowhere.yaml"},
 		{[]string{"doctor"}, append(env, "SANDBOX_ROOT=/nowhere"), 1, "checks failed"},

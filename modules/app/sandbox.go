@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/isolation"
 )
 
 // queueTimeout is how long a program waits for its turn before its caller is
@@ -73,3 +76,52 @@ func (a *App) maxPool() int {
 	total := info.Totalram * uint64(info.Unit)
 	return max(s.Pool, int(min(total/idleShare/each, mostInterpreters)))
 }
+
+// checkSandbox looks at the machine and then, if nothing is missing, from
+// inside a sandbox.
+func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
+	c := a.sandboxConfig()
+	findings := isolation.Machine("bwrap", c.Root)
+	for _, f := range findings {
+		if !f.OK {
+			return append(findings, isolation.Finding{Check: "execution", Text: "not tried: see above"})
+		}
+	}
+	if err := a.Engine.Start(ctx); err != nil {
+		return append(findings, isolation.Finding{Check: "execution", Text: err.Error()})
+	}
+	_, inside := isolation.Probe(ctx, a.Engine)
+	if err := a.Engine.Stop(ctx); err != nil {
+		inside = append(inside, isolation.Finding{Check: "removal", Text: err.Error()})
+	}
+	return append(findings, inside...)
+}
+
+// guard keeps a production server from starting where programs are not kept
+// apart as the configuration asks.
+type guard struct{ app *App }
+
+// Start implements lifecycle.Service.
+func (g guard) Start(ctx context.Context) error {
+	c := g.app.Config
+	if c.Server.Mode != configs.Production {
+		return nil
+	}
+	want := isolation.Level(c.Sandbox.Isolation)
+	if want == isolation.None {
+		return nil
+	}
+	level, findings := isolation.Probe(ctx, g.app.Engine)
+	if level.AtLeast(want) {
+		return nil
+	}
+	for _, f := range findings {
+		if !f.OK {
+			g.app.Logger.ErrorContext(ctx, "a layer of the sandbox does not hold", "layer", f.Check, "found", f.Text)
+		}
+	}
+	return fmt.Errorf("the sandbox gives isolation %q, SANDBOX_ISOLATION asks for %q: portico doctor shows the layers", level, want)
+}
+
+// Stop implements lifecycle.Service.
+func (guard) Stop(context.Context) error { return nil }

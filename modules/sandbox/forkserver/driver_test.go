@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -228,4 +229,73 @@ func inside(t *testing.T, dir string) []string {
 		}
 	}
 	return found
+}
+
+func TestADriverThatCannotWork(t *testing.T) {
+	t.Parallel()
+	for _, bwrap := range []string{"false", "no-such-program"} {
+		d, err := forkserver.New(forkserver.Config{Bwrap: bwrap, Root: root()})
+		require.NoError(t, err)
+		require.NoError(t, d.Open(t.Context()))
+		_, err = d.Start(t.Context())
+		require.Error(t, err)
+		require.NoError(t, d.Close())
+	}
+	_, err := forkserver.New(forkserver.Config{Limits: sandbox.Limits{Memory: 1}})
+	require.ErrorContains(t, err, "memory")
+}
+
+// A fork-server that dies is replaced, and takes its children along.
+func TestAForkServerThatDies(t *testing.T) {
+	t.Parallel()
+	dir := runDir(t)
+	d, err := forkserver.New(forkserver.Config{Root: root(), RunDir: dir})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	c, err := d.Start(t.Context())
+	require.NoError(t, err)
+	killed := make(chan sandbox.Result, 1)
+	running := make(chan struct{})
+	go func() {
+		r, err := c.Run(t.Context(), sandbox.Job{
+			Code: "print('on', flush=True)\nimport time; time.sleep(60)", Timeout: time.Minute,
+			Output: func(sandbox.Stream, string) { close(running) },
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		killed <- r
+	}()
+	<-running
+	for _, pid := range pythons(t, dir) {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		break // the oldest is the fork-server
+	}
+	r := <-killed
+	require.Equal(t, sandbox.Killed, r.Status)
+	require.NoError(t, c.Close())
+	c, err = d.Start(t.Context())
+	require.NoError(t, err)
+	r, err = c.Run(t.Context(), sandbox.Job{Code: "print('again')", Timeout: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, "again\n", r.Stdout, r.Stderr)
+	require.NoError(t, c.Close())
+	require.NoError(t, d.Close())
+}
+
+// pythons lists the interpreters whose file system holds something of a
+// folder, the oldest first.
+func pythons(t *testing.T, dir string) []int {
+	t.Helper()
+	var pids []int
+	for _, mounts := range inside(t, dir) {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(mounts)))
+		require.NoError(t, err)
+		name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+		if err == nil && strings.HasPrefix(string(name), "python") {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
 }

@@ -1,0 +1,56 @@
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine looks at what sandboxes need, without starting any. bwrap is the
+// bubblewrap program, root the file system that tools/sandbox-root.sh built.
+func Machine(bwrap, root string) []Finding {
+	return []Finding{program(bwrap), python(root), namespaces(), filters()}
+}
+
+func program(bwrap string) Finding {
+	path, err := exec.LookPath(bwrap)
+	if err != nil {
+		return Finding{"bubblewrap", false, fmt.Sprintf("%s is not installed: apt-get install bubblewrap", bwrap)}
+	}
+	return Finding{"bubblewrap", true, path}
+}
+
+func python(root string) Finding {
+	program := filepath.Join(root, "usr/bin/python3")
+	if _, err := os.Stat(program); root == "" || err != nil {
+		return Finding{"python root", false, fmt.Sprintf("there is no Python in %q: tools/sandbox-root.sh builds it", root)}
+	}
+	return Finding{"python root", true, root}
+}
+
+// namespaces reads the switches that forbid user namespaces.
+func namespaces() Finding {
+	for _, s := range []struct{ file, off, text string }{
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+	} {
+		value, err := os.ReadFile(s.file)
+		if err == nil && strings.TrimSpace(string(value)) == s.off {
+			return Finding{"user namespaces", false, "switched off on this machine: " + s.text}
+		}
+	}
+	return Finding{"user namespaces", true, "allowed by the kernel"}
+}
+
+func filters() Finding {
+	if err := unix.Prctl(unix.PR_GET_SECCOMP, 0, 0, 0, 0); errors.Is(err, unix.EINVAL) {
+		return Finding{"system-call filters", false, "this kernel was built without seccomp"}
+	}
+	return Finding{"kernel", true, "knows system-call filters"}
+}
