@@ -32,6 +32,10 @@ test: ## Check and test everything (installs and starts what it needs)
 bench: setup ## Measure against the baselines, in one run
 	@tools/with-services.sh --durable go run ./modules/bench
 
+.PHONY: soak
+soak: setup ## Run 20,000 executions and look at what they leave
+	@go run ./modules/bench -only soak
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)

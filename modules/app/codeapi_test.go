@@ -321,7 +321,8 @@ open("made.txt", "w").write("made")`})
 
 		e, rounds = s.drive(map[string]any{"lang": "bash", "tools": tools("get.weather"), "code": ": & wait\nget_weather '{\"a\":1}' | head -c 20; get_weather '{}' >/dev/null & get_weather '{}' > /dev/null & wait"})
 		require.Equal(t, `{"input":{"a":1},"na`, e.Stdout, e.Stderr)
-		require.Equal(t, [][]string{{"get.weather"}, {"get.weather", "get.weather"}}, rounds)
+		require.Equal(t, []string{"get.weather"}, rounds[0])
+		require.Contains(t, []int{2, 3}, len(rounds), "each call starts a process, which a busy machine may delay")
 
 		e, _ = s.drive(map[string]any{"code": "print('no tools')", "tools": []any{}})
 		require.Equal(t, "no tools\n", e.Stdout)
@@ -681,8 +682,8 @@ except ToolExecutionError as e: print(e)`})
 // Many programs are paused at once and continued in any order.
 func TestManyPausedPrograms(t *testing.T) {
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=4")
-	const n = 40
+	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=8")
+	const n = 500
 	paused := make([]ended, n)
 	var all sync.WaitGroup
 	gate := make(chan struct{}, 8)
@@ -708,8 +709,8 @@ func TestManyPausedPrograms(t *testing.T) {
 	})
 	require.Zero(t, s.app.Engine.Stats().Paused)
 	a := s.send("", "GET", "/metrics", nil)
-	require.Contains(t, a.raw, "portico_code_rounds_total 40")
-	require.Contains(t, a.raw, `portico_code_programs_total{cause="completed"} 40`)
+	require.Contains(t, a.raw, "portico_code_rounds_total 500")
+	require.Contains(t, a.raw, `portico_code_programs_total{cause="completed"} 500`)
 }
 
 func TestTooManyPausedPrograms(t *testing.T) {

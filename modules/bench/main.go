@@ -41,12 +41,15 @@ func main() {
 	}
 }
 
+// soakName is the one that takes minutes and runs only when it is asked for.
+const soakName = "soak"
+
 func measure(ctx context.Context, only string) error {
 	var results []result
 	for _, b := range []benchmark{
-		{"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"rounds", benchRounds}, {"server", benchServer},
+		{"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"rounds", benchRounds}, {soakName, benchSoak}, {"server", benchServer},
 	} {
-		if only != "" && !slices.Contains(strings.Split(only, ","), b.name) {
+		if !slices.Contains(strings.Split(only, ","), b.name) && (only != "" || b.name == soakName) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s…\n", b.name)

@@ -32,7 +32,7 @@ type ProgramRequest struct {
 
 // gatherBash is how long calls of bash programs wait for each other: each
 // comes from a process of its own.
-const gatherBash = 30 * time.Millisecond
+const gatherBash = 60 * time.Millisecond
 
 // Start runs a program until it pauses or ends. When ctx ends before that, so
 // does the program.

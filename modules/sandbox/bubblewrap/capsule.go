@@ -35,6 +35,9 @@ func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 	if err := c.session.Ready(ctx); err != nil {
 		return c.cell.Explain(ctx, err)
 	}
+	if err := c.session.Bound(c.driver.groups, c.cell.PID()); err != nil {
+		return err
+	}
 	if c.session.Watch, err = guest.OpenWatch(c.cell.PID()); err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ type Driver struct {
 	open     bool
 	spawner  *guest.Spawner
 	slots    *guest.Slots
-	runtime  string // where the host keeps the guest's runtime
+	groups   *guest.Groups // nil where the machine has none for us
+	runtime  string        // where the host keeps the guest's runtime
 	capsules map[*capsule]struct{}
 	starting sync.WaitGroup
 }
@@ -103,7 +104,7 @@ func (d *Driver) Open(context.Context) error {
 	if d.runtime, err = s.Install(); err != nil {
 		return err
 	}
-	d.slots, d.spawner, d.open = s, guest.NewSpawner(), true
+	d.slots, d.groups, d.spawner, d.open = s, guest.OpenGroups(), guest.NewSpawner(), true
 	return nil
 }
 

@@ -94,6 +94,9 @@ func (c *capsule) await(ctx context.Context) error {
 	if err := c.session.Ready(ctx); err != nil {
 		return err
 	}
+	if err := c.session.Bound(c.driver.groups, pid); err != nil {
+		return err
+	}
 	if c.session.Watch, err = guest.OpenWatch(pid); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type Driver struct {
 	mu       sync.Mutex
 	open     bool
 	slots    *guest.Slots
+	groups   *guest.Groups // nil where the machine has none for us
 	spawner  *guest.Spawner
 	runtime  string
 	capsules map[*capsule]struct{}
@@ -112,7 +113,7 @@ func (d *Driver) Open(context.Context) error {
 	if d.runtime, err = s.Install(); err != nil {
 		return err
 	}
-	d.slots, d.spawner, d.open = s, guest.NewSpawner(), true
+	d.slots, d.groups, d.spawner, d.open = s, guest.OpenGroups(), guest.NewSpawner(), true
 	d.work.Go(d.serve)
 	return nil
 }

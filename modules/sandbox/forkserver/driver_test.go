@@ -114,10 +114,10 @@ func TestSandboxesEndWithTheirServer(t *testing.T) {
 	d, err := forkserver.New(forkserver.Config{Root: root(), RunDir: dir})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
+	require.NoError(t, d.Close())
 	left, err = filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
 	require.NoError(t, err)
 	require.Empty(t, left)
-	require.NoError(t, d.Close())
 }
 
 // runDir has a short path, as sockets need, that any user can traverse; the

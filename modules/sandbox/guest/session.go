@@ -44,6 +44,8 @@ type Session struct {
 	Control        net.Conn
 	Stdout, Stderr *os.File
 	Watch          *Watch
+	// Group bounds the sandbox; nil where there are none.
+	Group *Group
 
 	used atomic.Bool
 }
@@ -135,7 +137,23 @@ func (s *Session) Close() error {
 	if s.Watch != nil {
 		s.Watch.Close()
 	}
-	return s.Slot.Release()
+	var err error
+	if s.Group != nil {
+		err = s.Group.Close()
+	}
+	return errors.Join(err, s.Slot.Release())
+}
+
+// Bound puts the sandbox whose process 1 has this number into a group of its
+// own, where there are any.
+func (s *Session) Bound(groups *Groups, pid int) (err error) {
+	if groups == nil {
+		return nil
+	}
+	if s.Group, err = groups.Take(s.Limits); err != nil {
+		return err
+	}
+	return s.Group.Add(pid)
 }
 
 // Run does what sandbox.Capsule says.
@@ -209,6 +227,9 @@ func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *
 		Status:        status,
 		Duration:      took,
 	}
+	if status == "" && result.ExitCode == sandbox.ExitKilled && s.Group != nil && s.Group.Killed() {
+		result.Status, notice = sandbox.OutOfMemory, memoryNotice(s.Limits)
+	}
 	judge(&result)
 	if notice != "" {
 		result.Stderr = withLine(result.Stderr, notice)
@@ -239,6 +260,9 @@ func (s *Session) hand(ctx context.Context, body []byte, timeout time.Duration) 
 	return nil
 }
 
+// killedEvery is in how many ticks once it is asked what the kernel killed.
+const killedEvery = 5
+
 // await returns how the job ended, with an empty status when by itself, and a
 // line that tells the program's author about a limit.
 func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, string) {
@@ -247,7 +271,7 @@ func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, s
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var before time.Duration // processor time when the last tick came
-	for {
+	for ticks := 0; ; {
 		select {
 		case <-s.Tree.Exited():
 			return "", ""
@@ -264,6 +288,11 @@ func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, s
 				job.Clock.Charge(measure.cpu - before)
 			}
 			before = measure.cpu
+			// Part of a program that lost a process to its memory limit may
+			// wait for it forever.
+			if ticks++; ticks%killedEvery == 0 && s.Group != nil && s.Group.Killed() {
+				return sandbox.OutOfMemory, memoryNotice(s.Limits)
+			}
 		}
 		elapsed, paused := job.Clock.Elapsed()
 		switch {

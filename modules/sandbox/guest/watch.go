@@ -114,9 +114,13 @@ func (m measurement) judge(l sandbox.Limits) (sandbox.Status, string) {
 	case m.files > uint64(l.Inodes):
 		return sandbox.Killed, fmt.Sprintf("[killed: more than %d files in one folder tree]", l.Inodes)
 	case m.memory > l.Memory+memorySlack:
-		return sandbox.OutOfMemory, fmt.Sprintf("[killed: more than %d MiB of memory in use]", l.Memory>>20)
+		return sandbox.OutOfMemory, memoryNotice(l)
 	}
 	return "", ""
+}
+
+func memoryNotice(l sandbox.Limits) string {
+	return fmt.Sprintf("[killed: more than %d MiB of memory in use]", l.Memory>>20)
 }
 
 // clockTicks is how the kernel counts in /proc, on every architecture that

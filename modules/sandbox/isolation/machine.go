@@ -9,12 +9,23 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
 // Machine looks at what sandboxes need, without starting any. bwrap is the
 // bubblewrap program, root the file system that tools/sandbox-root.sh built.
 func Machine(bwrap, root string) []Finding {
-	return []Finding{program(bwrap), python(root), namespaces(), filters()}
+	return []Finding{program(bwrap), python(root), namespaces(), filters(), groups()}
+}
+
+// groups tells how memory and processes of a whole sandbox are bounded; both
+// ways hold.
+func groups() Finding {
+	if guest.OpenGroups() != nil {
+		return Finding{"control groups", true, "the kernel bounds the memory and the processes of each sandbox"}
+	}
+	return Finding{"control groups", true, "none can be made here: the memory of a sandbox is looked at ten times a second"}
 }
 
 func program(bwrap string) Finding {

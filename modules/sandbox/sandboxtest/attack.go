@@ -39,6 +39,11 @@ func (s Suite) Attack(t *testing.T) {
 		"tool flood":        s.testToolFlood,
 		"devices":           s.testDevices,
 		"hostile outputs":   s.testHostileOutputs,
+		"no trace":          s.testNoTrace,
+		"spoiled stubs":     s.testSpoiledStubs,
+		"road garbage":      s.testRoadGarbage,
+		"call flood":        s.testCallFlood,
+		"uninterruptible":   s.testUninterruptible,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
