@@ -47,7 +47,7 @@ func (c controller) register(api *httpapi.API) {
 		ID: "exec-programmatic", Method: http.MethodPost, Path: "/exec/programmatic", Summary: "Run a program whose tools the caller executes",
 		Description: "Answers tool_call_required with the calls the program waits for, and a continuation_token. Send the token with " +
 			"tool_results to the same address. The program stays alive while it waits; its time limit counts while its code runs.",
-		Body: codeProgramWithTools{}, Answers: []any{codePaused{}, codeEnded{}}, BodyLimit: maxBody,
+		Body: codeProgramWithTools{}, Answers: []any{codePaused{}, codeOver{}}, BodyLimit: maxBody,
 		Errors: []errs.Code{errs.NotFound, errs.TimedOut, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.programmatic)
 	raw(httpapi.Operation{

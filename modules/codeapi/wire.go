@@ -198,8 +198,7 @@ func toCodeFiles(p Produced) []codeFile {
 	return files
 }
 
-// codeEnded is a program that ended. Status and Error are for programs that may
-// pause only.
+// codeEnded is a program that ran to its end.
 type codeEnded struct {
 	Status       string     `json:"status"`
 	SessionID    string     `json:"session_id"`
@@ -208,9 +207,8 @@ type codeEnded struct {
 	Files        []codeFile `json:"files"`
 	DeletedFiles []string   `json:"deleted_files,omitempty"`
 	DroppedFiles int        `json:"dropped_files,omitempty"`
-	Error        string     `json:"error,omitempty"`
-	Code         int        `json:"code"`
-	WallTime     int64      `json:"wall_time"` // milliseconds
+	Code         int        `json:"code" doc:"The program's exit code"`
+	WallTime     int64      `json:"wall_time" doc:"In milliseconds"`
 }
 
 func toCodeEnded(session string, r sandbox.Result, p Produced) codeEnded {
@@ -220,12 +218,34 @@ func toCodeEnded(session string, r sandbox.Result, p Produced) codeEnded {
 	}
 }
 
-// codePaused is a program that waits for calls.
+// codePaused is a program that waits for calls. Some clients look for the
+// members of every status.
 type codePaused struct {
-	Status            string      `json:"status"`
+	Status            string      `json:"status" enum:"tool_call_required"`
 	SessionID         string      `json:"session_id"`
 	ContinuationToken string      `json:"continuation_token"`
 	ToolCalls         []AskedCall `json:"tool_calls"`
+	Stdout            *string     `json:"stdout" nullable:"true" doc:"null"`
+	Stderr            *string     `json:"stderr" nullable:"true" doc:"null"`
+	Files             []codeFile  `json:"files" doc:"null"`
+	Error             *string     `json:"error" nullable:"true" doc:"null"`
+}
+
+// codeOver is a program with tools that ended, with the members of every
+// status.
+type codeOver struct {
+	Status            string      `json:"status" enum:"completed,error"`
+	SessionID         string      `json:"session_id"`
+	ContinuationToken *string     `json:"continuation_token" nullable:"true" doc:"null"`
+	ToolCalls         []AskedCall `json:"tool_calls" doc:"null"`
+	Stdout            string      `json:"stdout" doc:"Everything since the start"`
+	Stderr            string      `json:"stderr"`
+	Files             []codeFile  `json:"files"`
+	Error             *string     `json:"error" nullable:"true"`
+	DeletedFiles      []string    `json:"deleted_files,omitempty"`
+	DroppedFiles      int         `json:"dropped_files,omitempty"`
+	Code              int         `json:"code" doc:"The program's exit code"`
+	WallTime          int64       `json:"wall_time" doc:"What its clock counted, in milliseconds"`
 }
 
 // answer is a reply as it goes out. Callers that see phrases do not see the
@@ -233,44 +253,54 @@ type codePaused struct {
 // phrase they know and what the program wrote to stderr.
 func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 	if r.Paused() {
-		return http.StatusOK, codePaused{"tool_call_required", r.Session, r.Token, r.Calls}
+		return http.StatusOK, codePaused{Status: "tool_call_required", SessionID: r.Session, ContinuationToken: r.Token, ToolCalls: r.Calls}
 	}
-	end := toCodeEnded(r.Session, r.Result, r.Produced)
-	end.Status = "completed"
+	end := codeOver{
+		Status: "completed", SessionID: r.Session, Stdout: r.Result.Stdout, Stderr: r.Result.Stderr, Files: toCodeFiles(r.Produced),
+		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
+	}
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}
-	end.Status = "error"
+	status, said := s.failure(r, phrases)
+	if r.Cause == RoundLimit {
+		end.Stderr = addLine(end.Stderr, said)
+	}
+	end.Status, end.Error = "error", &said
+	return status, end
+}
+
+// failure says why a program did not complete.
+func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
 	status = http.StatusOK
 	switch r.Cause {
 	case Exited:
-		end.Error = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
-		if said := lastLine(r.Result.Stderr); !phrases && said != "" {
-			end.Error = said
+		said = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
+		if line := lastLine(r.Result.Stderr); !phrases && line != "" {
+			said = line
 		}
 	case TimeLimit:
-		status, end.Error = http.StatusRequestTimeout, "Execution timeout"
+		status, said = http.StatusRequestTimeout, "Execution timeout"
 		if phrases {
-			end.Error = "Time limit exceeded"
+			said = "Time limit exceeded"
 		}
 	case MemoryLimit:
-		end.Error = "Out of memory"
+		said = "Out of memory"
 	case RoundLimit:
-		status, end.Error = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
-		end.Stderr = addLine(end.Stderr, end.Error)
+		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
 	case IdleLimit:
-		status, end.Error = http.StatusBadRequest, ErrTokenExpired.Message
+		status, said = http.StatusBadRequest, ErrTokenExpired.Message
 	case Cancelled:
-		end.Error = "Execution was cancelled"
+		said = "Execution was cancelled"
 	case Stopped:
-		status, end.Error = http.StatusServiceUnavailable, "The server is stopping; run the program again"
+		status, said = http.StatusServiceUnavailable, "The server is stopping; run the program again"
 	default:
-		end.Error = "Execution failed or timed out"
+		said = "Execution failed or timed out"
 	}
 	if phrases {
 		status = http.StatusOK
 	}
-	return status, end
+	return status, said
 }
 
 func addLine(text, line string) string {

@@ -102,33 +102,48 @@ func unified(name string, memory, processes int64) (*Group, error) {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
 	return &Group{
-		add: m.AddProc,
-		killed: func() bool {
-			s, err := m.Stat()
-			return err == nil && s.GetMemoryEvents().GetOomKill() > 0
-		},
+		add:    m.AddProc,
+		killed: killedIn(filepath.Join(groupRoot, path, "memory.events")),
 		remove: m.Delete,
 	}, nil
 }
 
 func legacy(name string, memory, processes int64) (*Group, error) {
 	none := uint64(0)
-	c, err := cgroup1.New(cgroup1.NestedPath(name), &specs.LinuxResources{
+	memory1, place := cgroup1.NewMemory(groupRoot), cgroup1.NestedPath(name)
+	folder, err := place(cgroup1.Memory)
+	if err != nil {
+		return nil, fmt.Errorf("control group: %w", err)
+	}
+	c, err := cgroup1.New(place, &specs.LinuxResources{
 		Memory: &specs.LinuxMemory{Limit: &memory, Swappiness: &none}, Pids: &specs.LinuxPids{Limit: &processes},
 	}, cgroup1.WithHierarchy(func() ([]cgroup1.Subsystem, error) {
-		return []cgroup1.Subsystem{cgroup1.NewMemory(groupRoot), cgroup1.NewPids(groupRoot)}, nil
+		return []cgroup1.Subsystem{memory1, cgroup1.NewPids(groupRoot)}, nil
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
 	return &Group{
-		add: func(pid uint64) error { return c.AddProc(pid) },
-		killed: func() bool {
-			s, err := c.Stat(cgroup1.IgnoreNotExist)
-			return err == nil && s.GetMemoryOomControl().GetOomKill() > 0
-		},
+		add:    func(pid uint64) error { return c.AddProc(pid) },
+		killed: killedIn(filepath.Join(memory1.Path(folder), "memory.oom_control")),
 		remove: c.Delete,
 	}, nil
+}
+
+// killedIn reads one number of a file: the library reads a dozen files for it.
+func killedIn(file string) func() bool {
+	return func() bool {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(string(text)) {
+			if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				return strings.TrimSpace(count) != "0"
+			}
+		}
+		return false
+	}
 }
 
 // Add puts process 1 of a sandbox into the group, and its children; what they

@@ -260,38 +260,35 @@ func (s *Session) hand(ctx context.Context, body []byte, timeout time.Duration) 
 	return nil
 }
 
-// killedEvery is in how many ticks once it is asked what the kernel killed.
-const killedEvery = 5
-
 // await returns how the job ended, with an empty status when by itself, and a
 // line that tells the program's author about a limit.
 func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, string) {
-	timer := time.NewTimer(job.Timeout)
+	timer, tick := time.NewTimer(job.Timeout), time.NewTimer(watchEvery)
 	defer timer.Stop()
-	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var before time.Duration // processor time when the last tick came
-	for ticks := 0; ; {
+	var before time.Duration // processor time at the last look while paused
+	for {
 		select {
 		case <-s.Tree.Exited():
 			return "", ""
 		case <-ctx.Done():
 			return sandbox.Cancelled, ""
 		case <-job.Clock.Changed():
+			before = 0
 		case <-timer.C:
 		case <-tick.C:
-			measure := s.Watch.measure()
-			if status, notice := measure.judge(s.Limits); status != "" {
+			_, paused := job.Clock.Elapsed()
+			status, notice, used := s.look(paused)
+			if status != "" {
 				return status, notice
 			}
-			if _, paused := job.Clock.Elapsed(); paused && measure.cpu > before {
-				job.Clock.Charge(measure.cpu - before)
-			}
-			before = measure.cpu
-			// Part of a program that lost a process to its memory limit may
-			// wait for it forever.
-			if ticks++; ticks%killedEvery == 0 && s.Group != nil && s.Group.Killed() {
-				return sandbox.OutOfMemory, memoryNotice(s.Limits)
+			tick.Reset(watchEvery)
+			if paused {
+				tick.Reset(restEvery)
+				if before > 0 && used > before {
+					job.Clock.Charge(used - before)
+				}
+				before = max(used, 1)
 			}
 		}
 		elapsed, paused := job.Clock.Elapsed()
@@ -304,6 +301,19 @@ func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, s
 			timer.Reset(job.Timeout - elapsed)
 		}
 	}
+}
+
+// look judges what the sandbox uses. Of a paused one it says, besides, how much
+// processor time its processes have used.
+func (s *Session) look(paused bool) (sandbox.Status, string, time.Duration) {
+	m := s.Watch.measure(s.Group == nil, paused)
+	status, notice := m.judge(s.Limits)
+	// Part of a program that lost a process to its memory limit may wait for
+	// it forever.
+	if status == "" && s.Group != nil && s.Group.Killed() {
+		status, notice = sandbox.OutOfMemory, memoryNotice(s.Limits)
+	}
+	return status, notice, m.cpu
 }
 
 // judge sets the status and the exit code that belong together.

@@ -14,9 +14,13 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// watchEvery is how often a running job is measured. In between, a program can
-// go over its limits by what it manages in this time.
-const watchEvery = 100 * time.Millisecond
+// watchEvery is how often a running job is measured, and restEvery how often
+// one that is paused. In between, a program can go over the limits that the
+// kernel does not hold by what it manages in this time.
+const (
+	watchEvery = 100 * time.Millisecond
+	restEvery  = time.Second
+)
 
 // Watch measures what no limit of the kernel bounds for a whole sandbox
 // without control groups: the memory of all its processes and files together,
@@ -56,7 +60,7 @@ func OpenWatch(pid int) (*Watch, error) {
 // as the program's; SetIdle takes it from one of the same kind.
 func (w *Watch) Idle() int64 {
 	w.idle = 0
-	w.idle = w.measure().memory
+	w.idle = w.measure(true, false).memory
 	return w.idle
 }
 
@@ -70,10 +74,11 @@ type measurement struct {
 	cpu    time.Duration
 }
 
-// measure adds up all processes, each page shared between several counted
-// once, and all files. Processes that end meanwhile are left out; their
-// processor time is in that of whoever waited for them.
-func (w *Watch) measure() measurement {
+// measure adds up all files and, as far as they are asked for, all processes:
+// their memory, each page shared between several counted once, and their
+// processor time. Processes that end meanwhile are left out; their processor
+// time is in that of whoever waited for them.
+func (w *Watch) measure(memory, cpu bool) measurement {
 	var m measurement
 	for _, dir := range w.dirs {
 		var s unix.Statfs_t
@@ -83,6 +88,9 @@ func (w *Watch) measure() measurement {
 		m.memory += int64(s.Blocks-s.Bfree) * s.Bsize
 		m.files = max(m.files, s.Files-s.Ffree)
 	}
+	if !memory && !cpu {
+		return m
+	}
 	entries, err := fs.ReadDir(w.proc.FS(), ".")
 	if err != nil {
 		return m
@@ -91,14 +99,20 @@ func (w *Watch) measure() measurement {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
-		if rollup, err := w.proc.ReadFile(e.Name() + "/smaps_rollup"); err == nil {
-			m.memory += pss(rollup)
+		if memory {
+			if rollup, err := w.proc.ReadFile(e.Name() + "/smaps_rollup"); err == nil {
+				m.memory += pss(rollup)
+			}
 		}
-		if stat, err := w.proc.ReadFile(e.Name() + "/stat"); err == nil {
-			m.cpu += cpuTime(stat)
+		if cpu {
+			if stat, err := w.proc.ReadFile(e.Name() + "/stat"); err == nil {
+				m.cpu += cpuTime(stat)
+			}
 		}
 	}
-	m.memory -= w.idle
+	if memory {
+		m.memory -= w.idle
+	}
 	return m
 }
 
