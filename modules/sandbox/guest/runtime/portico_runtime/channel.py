@@ -23,6 +23,9 @@ class Channel:
         self._fd = fd
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        # Apart from the other: who writes may wait for the host, which waits
+        # until its answers are read.
+        self._writing = threading.Lock()
         self._waiting = {}
         self._next = 0
         self._closed = False
@@ -45,12 +48,14 @@ class Channel:
             self._next += 1
             number = self._next
             self._waiting[number] = future
-            head = json.dumps({"id": number, "path": path, "headers": headers}).encode()
-            try:
+        head = json.dumps({"id": number, "path": path, "headers": headers}).encode()
+        try:
+            with self._writing:
                 self._write(_LENGTHS.pack(len(head), len(body)) + head + body)
-            except OSError as error:
-                del self._waiting[number]
-                raise Closed(str(error)) from None
+        except OSError as error:
+            with self._lock:
+                self._waiting.pop(number, None)
+            raise Closed(str(error)) from None
         return future
 
     def _write(self, data):
