@@ -30,18 +30,19 @@ type engineDriver struct {
 	warm, refill time.Duration
 	memory       int64 // of one idle interpreter, in bytes; 0 for no target
 	perSecond    float64
+	small        int // executions that are timed for it
 }
 
 func root() string { return guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME")}) }
 
 func drivers() []engineDriver {
 	return []engineDriver{{
-		name: "fork-server", warm: 3 * time.Millisecond, refill: 12 * time.Millisecond, memory: 5 << 20, perSecond: 100,
+		name: "fork-server", warm: 3 * time.Millisecond, refill: 12 * time.Millisecond, memory: 5 << 20, perSecond: 100, small: 400,
 		make: func() (sandbox.Driver, error) {
 			return forkserver.New(forkserver.Config{Root: root(), Preload: forkserver.DefaultPreload()})
 		},
 	}, {
-		name: "single-use", warm: 2 * time.Millisecond, refill: 300 * time.Millisecond,
+		name: "single-use", warm: 2 * time.Millisecond, refill: 300 * time.Millisecond, small: 30,
 		make: func() (sandbox.Driver, error) {
 			return bubblewrap.New(bubblewrap.Config{Root: root(), Preload: bubblewrap.DefaultPreload()})
 		},
@@ -177,7 +178,7 @@ func benchDriver(ctx context.Context, d engineDriver, base baselines) ([]result,
 			return err
 		}
 		for _, clients := range []int{1, 8, 32} {
-			if rates[clients], err = throughput(ctx, e, clients); err != nil {
+			if rates[clients], err = throughput(ctx, e, clients, d.small); err != nil {
 				return err
 			}
 		}
@@ -231,11 +232,10 @@ func atLeast(perSecond float64, clients int) string {
 	return fmt.Sprintf("≥ %.0f/s", perSecond)
 }
 
-// throughput runs small programs from so many clients at once for a while.
-func throughput(ctx context.Context, e *sandbox.Engine, clients int) (float64, error) {
-	const each = 200
+// throughput runs n small programs from so many clients at once.
+func throughput(ctx context.Context, e *sandbox.Engine, clients, n int) (float64, error) {
 	var left atomic.Int64
-	left.Store(each)
+	left.Store(int64(n))
 	failed := make(chan error, clients)
 	begin := time.Now()
 	for range clients {
@@ -253,7 +253,7 @@ func throughput(ctx context.Context, e *sandbox.Engine, clients int) (float64, e
 	for range clients {
 		err = errors.Join(err, <-failed)
 	}
-	return each / time.Since(begin).Seconds(), err
+	return float64(n) / time.Since(begin).Seconds(), err
 }
 
 func benchRefill(ctx context.Context, d engineDriver) ([]time.Duration, error) {
