@@ -133,6 +133,9 @@ type Sandbox struct {
 	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
 	// Driver is "forkserver" or "bubblewrap".
 	Driver string `key:"driver" env:"SANDBOX_DRIVER"`
+	// Preload are Python modules that interpreters import before a program
+	// comes; empty for the driver's own choice.
+	Preload []string `key:"preload" env:"SANDBOX_PRELOAD"`
 	// Isolation is the level below which a production server does not start:
 	// none, namespaces or kernel; see package isolation.
 	Isolation string `key:"isolation" env:"SANDBOX_ISOLATION"`

@@ -32,6 +32,8 @@ func (l *loader) validate() {
 	l.validateRest()
 }
 
+var moduleForm = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+
 // must records a problem with a field unless ok holds or the field already
 // has one.
 func (l *loader) must(field any, ok bool, text string) {
@@ -120,6 +122,9 @@ func (l *loader) validateSandbox() {
 	l.must(&s.S3Lib.Hash, s.S3Lib.Hash == "" || isObjectPath(s.S3Lib.Hash) && !strings.Contains(s.S3Lib.Hash, "/"),
 		"must be one name of letters, digits and . _ -")
 	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap)
+	for _, name := range s.Preload {
+		l.must(&s.Preload, moduleForm.MatchString(name), "must be names of Python modules, separated by commas")
+	}
 	l.mustBeOneOf(&s.Isolation, "none", "namespaces", "kernel")
 	mustBeWithin(l, &s.MaxPool, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &s.Pool, 0, 10_000, "between 0 and 10000")

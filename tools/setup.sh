@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepares a machine for `make run`: bubblewrap, the system's Python, and the
-# Python root that sandboxes run on. Running it again changes nothing.
+# Prepares a machine for `make run`: bubblewrap, the system's Python, node, and
+# the file system that sandboxes run on. Running it again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

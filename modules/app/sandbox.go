@@ -36,7 +36,11 @@ func (a *App) driver() (sandbox.Driver, error) {
 	if a.Config.Sandbox.Driver == configs.Bubblewrap {
 		return bubblewrap.New(c)
 	}
-	return forkserver.New(forkserver.Config{Root: c.Root, RunDir: c.RunDir, Limits: c.Limits, Preload: forkserver.DefaultPreload()})
+	modules := a.Config.Sandbox.Preload
+	if len(modules) == 0 {
+		modules = forkserver.DefaultPreload()
+	}
+	return forkserver.New(forkserver.Config{Root: c.Root, RunDir: c.RunDir, Limits: c.Limits, Preload: modules})
 }
 
 func (a *App) sandboxConfig() bubblewrap.Config {
@@ -45,7 +49,11 @@ func (a *App) sandboxConfig() bubblewrap.Config {
 	if root == "" {
 		root = guest.DefaultRoot(a.Environ)
 	}
-	return bubblewrap.Config{Root: root, RunDir: s.RunDir, Preload: bubblewrap.DefaultPreload(), Limits: sandbox.Limits{
+	modules := s.Preload
+	if len(modules) == 0 {
+		modules = bubblewrap.DefaultPreload()
+	}
+	return bubblewrap.Config{Root: root, RunDir: s.RunDir, Preload: modules, Limits: sandbox.Limits{
 		Memory: s.Memory, Disk: s.Disk, FileSize: s.FileSize, Output: s.Output, Processes: s.Processes, OpenFiles: s.OpenFiles,
 	}}
 }

@@ -39,7 +39,7 @@ type Config struct {
 
 // DefaultPreload are the modules that programs use most.
 func DefaultPreload() []string {
-	return []string{"numpy", "pandas", "matplotlib.pyplot", "portico_figures"}
+	return []string{"numpy", "pandas", "matplotlib.pyplot"}
 }
 
 // Driver implements sandbox.Driver.

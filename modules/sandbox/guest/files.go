@@ -42,15 +42,25 @@ func (w *workspace) put(files []sandbox.File) error {
 		for _, f := range files {
 			if dir := path.Dir(f.Path); dir != "." {
 				if err := w.root.MkdirAll(dir, 0o755); err != nil {
-					return fmt.Errorf("sandbox files: %w", err)
+					return unfit(err)
 				}
 			}
 			if err := w.root.WriteFile(f.Path, f.Content, 0o644); err != nil {
-				return fmt.Errorf("sandbox files: %w", err)
+				return unfit(err)
 			}
 		}
 		return nil
 	})
+}
+
+// unfit tells files that no folder could hold together from faults of ours.
+func unfit(err error) error {
+	for _, theirs := range []error{unix.ENOSPC, unix.ENOTDIR, unix.EISDIR, unix.EEXIST, unix.ENAMETOOLONG} {
+		if errors.Is(err, theirs) {
+			return sandbox.ErrInvalidJob.Do("The files do not fit into its folder: they are too many or too large, or one is where another needs a folder.").With(err)
+		}
+	}
+	return fmt.Errorf("sandbox files: %w", err)
 }
 
 // asOwner runs fn with the file system rights of a sandbox's user: the file

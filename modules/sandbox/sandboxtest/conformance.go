@@ -256,6 +256,16 @@ import os; os.remove("empty"); os.rename("deep/er/x.txt", "moved.txt")`,
 
 func (s Suite) testOutputs(t *testing.T) {
 	d := s.open(t, sandbox.Limits{})
+	for name, inputs := range map[string][]sandbox.File{
+		"a file and a folder": {{Path: "a"}, {Path: "a/b"}},
+		"too large":           {{Path: "a", Content: make([]byte, 200<<20)}},
+	} {
+		c, err := d.Start(t.Context())
+		require.NoError(t, err)
+		_, err = c.Run(t.Context(), sandbox.Job{Code: "pass", Timeout: time.Second, Inputs: inputs})
+		require.ErrorIs(t, err, sandbox.ErrInvalidJob.Do(""), name)
+		require.NoError(t, c.Close())
+	}
 	r := run(t, d, sandbox.Job{Collect: sandbox.Collect{MaxFiles: 3, MaxBytes: 100}, Code: `
 for n in range(5): open("f%d" % n, "w").write("x" * 30)`})
 	require.Len(t, r.Outputs, 3)

@@ -21,6 +21,7 @@ def prepare(modules):
     os.environ["OMP_NUM_THREADS"] = "1"
     if any(name.startswith("matplotlib") for name in modules):
         list_fonts()
+        modules = [*modules, "portico_figures"]
     for name in COMMON:
         importlib.import_module(name)
     for name in modules:
