@@ -1,18 +1,8 @@
 package bubblewrap_test
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -23,12 +13,9 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
 
-// victim makes this program a server that a test kills.
-const victim = "PORTICO_TEST_VICTIM"
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(victim); dir != "" {
-		serve(dir)
+	if dir := os.Getenv(sandboxtest.Victim); dir != "" {
+		sandboxtest.Serve(bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir}))
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -40,12 +27,23 @@ func root() string {
 }
 
 func suite() sandboxtest.Suite {
-	return sandboxtest.Suite{New: func(t *testing.T, l sandbox.Limits) sandbox.Driver {
+	make := func(t *testing.T, c bubblewrap.Config) sandbox.Driver {
 		t.Helper()
-		d, err := bubblewrap.New(bubblewrap.Config{Root: root(), Limits: l})
+		c.Root = root()
+		d, err := bubblewrap.New(c)
 		require.NoError(t, err)
 		return d
-	}}
+	}
+	return sandboxtest.Suite{
+		New: func(t *testing.T, l sandbox.Limits) sandbox.Driver {
+			t.Helper()
+			return make(t, bubblewrap.Config{Limits: l})
+		},
+		NewIn: func(t *testing.T, dir string) sandbox.Driver {
+			t.Helper()
+			return make(t, bubblewrap.Config{RunDir: dir})
+		},
+	}
 }
 
 func TestConformance(t *testing.T) {
@@ -58,176 +56,9 @@ func TestAttack(t *testing.T) {
 	suite().Attack(t)
 }
 
-// serve runs a program that tries to live on, and says so when it runs.
-func serve(dir string) {
-	d, err := bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir})
-	if err == nil {
-		err = d.Open(context.Background())
-	}
-	var c sandbox.Capsule
-	if err == nil {
-		c, err = d.Start(context.Background())
-	}
-	if err == nil {
-		_, err = c.Run(context.Background(), sandbox.Job{
-			Timeout: time.Hour,
-			Code: `
-import os, signal, time
-for n in range(3):
-    if os.fork() == 0:
-        os.setsid(); signal.signal(15, signal.SIG_IGN); signal.signal(1, signal.SIG_IGN)
-        time.sleep(600)
-print("runs", flush=True)
-time.sleep(600)`,
-			Output: func(_ sandbox.Stream, line string) { fmt.Fprintln(os.Stdout, line) },
-		})
-	}
-	fmt.Fprintln(os.Stdout, "ended", err)
-}
-
-// A server that is killed takes its sandboxes with it, and the next one
-// removes what it left.
-func TestSandboxesEndWithTheirServer(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	t.Parallel()
-	dir := runDir(t)
-	server := exec.CommandContext(t.Context(), os.Args[0], "-test.run=NONE")
-	server.Env = append(os.Environ(), victim+"="+dir)
-	out, err := server.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, server.Start())
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	require.Equal(t, "runs", lines.Text())
-	children := descendants(t, server.Process.Pid)
-	require.GreaterOrEqual(t, len(children), 5)
-
-	require.NoError(t, server.Process.Kill())
-	_ = server.Wait()
-	require.Eventually(t, func() bool {
-		return !slices.ContainsFunc(children, alive)
-	}, 10*time.Second, 10*time.Millisecond)
-
-	left, err := filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
-	require.NoError(t, err)
-	require.NotEmpty(t, left)
-	d, err := bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir})
-	require.NoError(t, err)
-	require.NoError(t, d.Open(t.Context()))
-	left, err = filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
-	require.NoError(t, err)
-	require.Empty(t, left)
-	require.NoError(t, d.Close())
-}
-
-// runDir has a short path, as sockets need, that any user can traverse; the
-// folders that tests get have neither.
-func runDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "portico-run-") //nolint:usetesting // see above
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755))
-	return dir
-}
-
-// descendants lists the processes below one.
-func descendants(t *testing.T, pid int) []int {
-	t.Helper()
-	parents := map[int]int{}
-	entries, err := os.ReadDir("/proc")
-	require.NoError(t, err)
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue
-		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		parents[n], err = strconv.Atoi(fields[1])
-		require.NoError(t, err)
-	}
-	var found []int
-	for n := range parents {
-		for p := n; p > 1; p = parents[p] {
-			if parents[p] == pid {
-				found = append(found, n)
-				break
-			}
-		}
-	}
-	return found
-}
-
-// alive reports whether a process runs; one that nobody waited for does not.
-func alive(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return false
-	}
-	return !bytes.Contains(stat[bytes.LastIndexByte(stat, ')'):], []byte(" Z "))
-}
-
-func TestDriverLeavesNothing(t *testing.T) {
-	t.Parallel()
-	dir := runDir(t)
-	d, err := bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir})
-	require.NoError(t, err)
-	require.NoError(t, d.Open(t.Context()))
-	require.Error(t, d.Open(t.Context()))
-	for range 3 {
-		_, err := d.Start(t.Context())
-		require.NoError(t, err)
-	}
-	require.GreaterOrEqual(t, len(inside(t, dir)), 3, "the check does not see what it looks for")
-	require.NoError(t, d.Close())
-	require.Empty(t, inside(t, dir))
-	require.NoError(t, d.Close())
-	left, err := filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
-	require.NoError(t, err)
-	require.Empty(t, left)
-	_, err = d.Start(t.Context())
-	require.Error(t, err)
-}
-
-// A start that is given up, at whatever moment, leaves nothing and does not
-// hang.
-func TestStartsThatAreGivenUp(t *testing.T) {
-	t.Parallel()
-	dir := runDir(t)
-	d, err := bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir})
-	require.NoError(t, err)
-	require.NoError(t, d.Open(t.Context()))
-	for n := range 60 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*time.Millisecond)
-		c, err := d.Start(ctx)
-		cancel()
-		if err == nil {
-			require.NoError(t, c.Close())
-		}
-	}
-	require.NoError(t, d.Close())
-	left, err := filepath.Glob(filepath.Join(dir, "*", "[0-9]"))
-	require.NoError(t, err)
-	require.Empty(t, left)
-	require.Empty(t, inside(t, dir))
-}
-
-// inside lists the processes whose file system holds something of a folder.
-func inside(t *testing.T, dir string) []string {
-	t.Helper()
-	mounts, err := filepath.Glob("/proc/[0-9]*/mountinfo")
-	require.NoError(t, err)
-	var found []string
-	for _, m := range mounts {
-		text, err := os.ReadFile(m)
-		if err == nil && strings.Contains(string(text), filepath.Base(dir)) {
-			found = append(found, m)
-		}
-	}
-	return found
+	suite().Lifecycle(t)
 }
 
 func TestADriverThatCannotWork(t *testing.T) {

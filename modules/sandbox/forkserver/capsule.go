@@ -166,6 +166,15 @@ func (c *capsule) Kill() error {
 	return nil
 }
 
+// release lets go of everything that is open.
+func (c *capsule) release() error {
+	err := c.session.Close()
+	if c.status != nil {
+		err = errors.Join(err, c.status.Close())
+	}
+	return err
+}
+
 // Run implements sandbox.Capsule.
 func (c *capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
 	return c.session.Run(ctx, job)
@@ -179,7 +188,7 @@ func (c *capsule) Close() error {
 		if c.init != nil {
 			c.init.Close()
 		}
-		c.err = errors.Join(c.err, c.session.Close(), c.status.Close())
+		c.err = errors.Join(c.err, c.release())
 		c.driver.forget(c)
 	})
 	return c.err

@@ -113,7 +113,7 @@ func (n *nursery) fork(ctx context.Context, d *Driver) (*capsule, error) {
 	theirs, err := c.open()
 	defer closeAll(theirs)
 	if err != nil {
-		return nil, errors.Join(err, c.session.Close())
+		return nil, errors.Join(err, c.release())
 	}
 	text, err := json.Marshal(forkRequest{Slot: number, Disk: d.config.Limits.Disk, Inodes: d.config.Limits.Inodes})
 	if err == nil {
@@ -125,7 +125,7 @@ func (n *nursery) fork(ctx context.Context, d *Driver) (*capsule, error) {
 	}
 	closeAll(theirs) // or their pipes would never end
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fork: %w", err), c.session.Close())
+		return nil, errors.Join(fmt.Errorf("fork: %w", err), c.release())
 	}
 	go c.wait()
 	return c, nil

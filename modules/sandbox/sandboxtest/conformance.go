@@ -24,6 +24,8 @@ import (
 type Suite struct {
 	// New makes a driver with the given limits.
 	New func(t *testing.T, l sandbox.Limits) sandbox.Driver
+	// NewIn makes one whose folder is below dir.
+	NewIn func(t *testing.T, dir string) sandbox.Driver
 }
 
 // open starts a driver for one test.
