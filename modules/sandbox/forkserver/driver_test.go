@@ -81,6 +81,29 @@ func TestADriverThatCannotWork(t *testing.T) {
 	require.ErrorContains(t, err, "memory")
 }
 
+// The random numbers of a module that was imported before the fork are each
+// child's own.
+func TestChildrenHaveRandomNumbersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d, err := forkserver.New(forkserver.Config{Root: root(), Preload: []string{"numpy.random"}})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	seen := map[string]bool{}
+	for range 3 {
+		c, err := d.Start(t.Context())
+		require.NoError(t, err)
+		r, err := c.Run(t.Context(), sandbox.Job{Code: "import numpy, random\nprint(numpy.random.random())\nprint(random.random())", Timeout: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, strings.Fields(r.Stdout), 2, r.Stderr)
+		for word := range strings.FieldsSeq(r.Stdout) {
+			require.False(t, seen[word], "%s came twice", word)
+			seen[word] = true
+		}
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, d.Close())
+}
+
 // A fork-server that dies is replaced, and takes its children along.
 func TestAForkServerThatDies(t *testing.T) {
 	t.Parallel()

@@ -129,11 +129,12 @@ func (s Suite) testCallFlood(t *testing.T) {
 		Gateway: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
-			fmt.Fprint(w, `{"success":true,"data":{"status":"success","data":1}}`)
+			fmt.Fprintf(w, `{"success":true,"data":{"status":"success","data":%q}}`, strings.Repeat("y", 20_000))
 		}),
-		Code: "rs = await asyncio.gather(*[get(n=n) for n in range(3000)])\nprint(sum(rs))",
+		// Large both ways, so that neither side can send all before it reads.
+		Code: "rs = await asyncio.gather(*[get(n='x' * 20000) for n in range(1500)])\nprint(sum(len(r) for r in rs))",
 	})
-	require.Equal(t, "3000\n", r.Stdout, r.Stderr)
+	require.Equal(t, "30000000\n", r.Stdout, r.Stderr)
 	require.LessOrEqual(t, most.Load(), int64(64))
 }
 

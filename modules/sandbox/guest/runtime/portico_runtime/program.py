@@ -34,8 +34,8 @@ def warm():
     """What can be done before there is a job. A copy of the fork-server must
     not have its random numbers, nor wait for its memory when there is one."""
     random.seed()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
     # Lines of several threads must not mix, and each must be seen at once.
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     sys.stderr.reconfigure(line_buffering=True)
