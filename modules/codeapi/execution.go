@@ -340,8 +340,9 @@ func (e *execution) deliver(results []ToolResult) {
 	e.asked = nil
 }
 
-// end notes that nothing of the program runs any more.
-func (e *execution) end(reply Reply, err error) (paused bool) {
+// end notes that nothing of the program runs any more, and reports whether
+// somebody may still come for its reply.
+func (e *execution) end(reply Reply, err error) (awaited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = true
@@ -349,6 +350,5 @@ func (e *execution) end(reply Reply, err error) (paused bool) {
 		e.idle.Stop()
 	}
 	e.reply, e.err = reply, err
-	close(e.finished)
 	return e.round > 0 && !e.continuing
 }

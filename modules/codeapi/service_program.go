@@ -191,8 +191,10 @@ func (s *Service) follow(e *execution) {
 	if e.end(reply, err) {
 		time.AfterFunc(s.Settings.Idle, func() { s.paused.remove(e) })
 	} else {
+		// Before the reply is out: whoever has it finds the program gone.
 		s.paused.remove(e)
 	}
+	close(e.finished)
 	e.cancel(nil)
 }
 
