@@ -2,6 +2,9 @@
 
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
+# For SANDBOX_DRIVER=gvisor.
+COPY tools/runsc.sh tools/
+RUN install -D "$(tools/runsc.sh)" /out/runsc && rm -r .cache
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .

@@ -30,7 +30,7 @@ test: ## Check and test everything (installs and starts what it needs)
 
 .PHONY: bench
 bench: setup ## Measure against the baselines, in one run
-	@tools/with-services.sh --durable go run ./modules/bench
+	@PORTICO_RUNSC=$$(tools/runsc.sh) tools/with-services.sh --durable go run ./modules/bench
 
 .PHONY: soak
 soak: setup ## Run 20,000 executions and look at what they leave

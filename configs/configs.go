@@ -121,6 +121,7 @@ type PTC struct {
 const (
 	ForkServer = "forkserver"
 	Bubblewrap = "bubblewrap"
+	GVisor     = "gvisor"
 )
 
 // Sandbox is where programs run, and the limits of one execution.
@@ -131,8 +132,10 @@ type Sandbox struct {
 	// RunDir is the parent of the directories of running sandboxes; empty for
 	// the system's temporary directory.
 	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
-	// Driver is "forkserver" or "bubblewrap".
+	// Driver is "forkserver", "bubblewrap" or "gvisor".
 	Driver string `key:"driver" env:"SANDBOX_DRIVER"`
+	// Runsc is gVisor's program; empty for that of the PATH.
+	Runsc string `key:"runsc" env:"SANDBOX_RUNSC"`
 	// Preload are Python modules that interpreters import before a program
 	// comes; empty for the driver's own choice.
 	Preload []string `key:"preload" env:"SANDBOX_PRELOAD"`

@@ -121,7 +121,7 @@ func (l *loader) validateSandbox() {
 		"must be a path like team/refly-tools, of letters, digits and . _ - between slashes")
 	l.must(&s.S3Lib.Hash, s.S3Lib.Hash == "" || isObjectPath(s.S3Lib.Hash) && !strings.Contains(s.S3Lib.Hash, "/"),
 		"must be one name of letters, digits and . _ -")
-	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap)
+	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap, GVisor)
 	for _, name := range s.Preload {
 		l.must(&s.Preload, moduleForm.MatchString(name), "must be names of Python modules, separated by commas")
 	}

@@ -16,7 +16,8 @@ tools/packages.sh gcc:gcc /usr/include/stdio.h:libc6-dev "$ensurepip:python3-ven
 	/etc/ssl/certs/ca-certificates.crt:ca-certificates node:nodejs npm:npm
 PORTICO_PYTOOLS=$(tools/pytools.sh)
 PORTICO_LIBRECHAT=$(tools/librechat.sh)
-export PORTICO_PYTOOLS PORTICO_LIBRECHAT
+PORTICO_RUNSC=$(tools/runsc.sh)
+export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_RUNSC
 
 step "Format"
 unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)

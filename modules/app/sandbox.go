@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/gvisor"
 	"github.com/portico-run/portico/modules/sandbox/isolation"
 )
 
@@ -33,27 +34,33 @@ func (a *App) engine() (*sandbox.Engine, error) {
 
 func (a *App) driver() (sandbox.Driver, error) {
 	c := a.sandboxConfig()
-	if a.Config.Sandbox.Driver == configs.Bubblewrap {
+	switch a.Config.Sandbox.Driver {
+	case configs.Bubblewrap:
+		c.Preload = preload(c, bubblewrap.DefaultPreload())
 		return bubblewrap.New(c)
+	case configs.GVisor:
+		c.Program, c.Preload = a.Config.Sandbox.Runsc, preload(c, gvisor.DefaultPreload())
+		return gvisor.New(c)
+	default:
+		c.Preload = preload(c, forkserver.DefaultPreload())
+		return forkserver.New(c)
 	}
-	modules := a.Config.Sandbox.Preload
-	if len(modules) == 0 {
-		modules = forkserver.DefaultPreload()
-	}
-	return forkserver.New(forkserver.Config{Root: c.Root, RunDir: c.RunDir, Limits: c.Limits, Preload: modules})
 }
 
-func (a *App) sandboxConfig() bubblewrap.Config {
+func preload(c guest.Config, usual []string) []string {
+	if len(c.Preload) > 0 {
+		return c.Preload
+	}
+	return usual
+}
+
+func (a *App) sandboxConfig() guest.Config {
 	s := a.Config.Sandbox
 	root := s.Root
 	if root == "" {
 		root = guest.DefaultRoot(a.Environ)
 	}
-	modules := s.Preload
-	if len(modules) == 0 {
-		modules = bubblewrap.DefaultPreload()
-	}
-	return bubblewrap.Config{Root: root, RunDir: s.RunDir, Preload: modules, Limits: sandbox.Limits{
+	return guest.Config{Root: root, RunDir: s.RunDir, Preload: s.Preload, Limits: sandbox.Limits{
 		Memory: s.Memory, Disk: s.Disk, FileSize: s.FileSize, Output: s.Output, Processes: s.Processes, OpenFiles: s.OpenFiles,
 	}}
 }
@@ -63,6 +70,7 @@ func (a *App) sandboxConfig() bubblewrap.Config {
 const (
 	forkMemory       = 8 << 20
 	singleMemory     = 110 << 20
+	kernelMemory     = 120 << 20
 	idleShare        = 8 // one in so many bytes
 	mostInterpreters = 64
 )
@@ -77,9 +85,9 @@ func (a *App) maxPool() int {
 	if unix.Sysinfo(&info) != nil {
 		return s.Pool
 	}
-	each := uint64(forkMemory)
-	if s.Driver == configs.Bubblewrap {
-		each = singleMemory
+	each := map[string]uint64{configs.Bubblewrap: singleMemory, configs.GVisor: kernelMemory}[s.Driver]
+	if each == 0 {
+		each = forkMemory
 	}
 	total := info.Totalram * uint64(info.Unit)
 	return max(s.Pool, int(min(total/idleShare/each, mostInterpreters)))
@@ -89,7 +97,14 @@ func (a *App) maxPool() int {
 // inside a sandbox.
 func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
 	c := a.sandboxConfig()
-	findings := isolation.Machine("bwrap", c.Root)
+	tool := isolation.Tool{Name: "bubblewrap", Program: "bwrap", Get: "apt-get install bubblewrap"}
+	if a.Config.Sandbox.Driver == configs.GVisor {
+		tool = isolation.Tool{Name: "gVisor", Program: "runsc", Get: "tools/runsc.sh builds it; set SANDBOX_RUNSC to the path it prints"}
+		if a.Config.Sandbox.Runsc != "" {
+			tool.Program = a.Config.Sandbox.Runsc
+		}
+	}
+	findings := isolation.Machine(tool, c.Root)
 	for _, f := range findings {
 		if !f.OK {
 			return append(findings, isolation.Finding{Check: "execution", Text: "not tried: see above"})

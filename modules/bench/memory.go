@@ -13,8 +13,9 @@ import (
 
 // idleMemory is what one more idle interpreter costs: the median, over the
 // Python processes below this one, of the memory that no other process has,
-// with that of the process that only waits beside it.
-func idleMemory() (int64, error) {
+// with that of the process that only waits beside it. Where a kernel of their
+// own hides them, it is their part of everything below this process.
+func idleMemory(pool int) (int64, error) {
 	parents, names := map[int]int{}, map[int]string{}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -54,7 +55,14 @@ func idleMemory() (int64, error) {
 		costs = append(costs, cost)
 	}
 	if len(costs) == 0 {
-		return 0, fmt.Errorf("no interpreter waits")
+		var all int64
+		for pid := range parents {
+			if below(parents, pid, os.Getpid()) {
+				cost, _ := share(pid) // it has ended
+				all += cost
+			}
+		}
+		return all / int64(pool), nil
 	}
 	slices.Sort(costs)
 	return costs[len(costs)/2], nil

@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/gvisor"
 )
 
 const (
@@ -39,12 +40,17 @@ func drivers() []engineDriver {
 	return []engineDriver{{
 		name: "fork-server", warm: 3 * time.Millisecond, refill: 12 * time.Millisecond, memory: 5 << 20, perSecond: 100, small: 400,
 		make: func() (sandbox.Driver, error) {
-			return forkserver.New(forkserver.Config{Root: root(), Preload: forkserver.DefaultPreload()})
+			return forkserver.New(guest.Config{Root: root(), Preload: forkserver.DefaultPreload()})
 		},
 	}, {
 		name: "single-use", warm: 2 * time.Millisecond, refill: 300 * time.Millisecond, small: 30,
 		make: func() (sandbox.Driver, error) {
-			return bubblewrap.New(bubblewrap.Config{Root: root(), Preload: bubblewrap.DefaultPreload()})
+			return bubblewrap.New(guest.Config{Root: root(), Preload: bubblewrap.DefaultPreload()})
+		},
+	}, {
+		name: "gVisor", warm: 3 * time.Millisecond, refill: 300 * time.Millisecond, small: 30,
+		make: func() (sandbox.Driver, error) {
+			return gvisor.New(guest.Config{Root: root(), Preload: gvisor.DefaultPreload(), Program: os.Getenv("PORTICO_RUNSC")})
 		},
 	}}
 }
@@ -171,7 +177,7 @@ func benchDriver(ctx context.Context, d engineDriver, base baselines) ([]result,
 	var memory int64
 	rates := map[int]float64{}
 	err := withEngine(ctx, d, 8, func(e *sandbox.Engine) (err error) {
-		if memory, err = idleMemory(); err != nil {
+		if memory, err = idleMemory(8); err != nil {
 			return err
 		}
 		if err := repeat(e, 8, executions, &warm); err != nil {

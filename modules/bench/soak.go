@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
 // soak is a day of executions in minutes: mixed kinds, several at once, and
@@ -110,7 +111,7 @@ func benchSoak(ctx context.Context) (_ []result, err error) {
 		return nil, err
 	}
 	d := engineDriver{make: func() (sandbox.Driver, error) {
-		return forkserver.New(forkserver.Config{Root: root(), RunDir: dir, Preload: forkserver.DefaultPreload()})
+		return forkserver.New(guest.Config{Root: root(), RunDir: dir, Preload: forkserver.DefaultPreload()})
 	}}
 	var before, after trace
 	var took time.Duration

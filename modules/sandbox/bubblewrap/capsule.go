@@ -25,8 +25,8 @@ type capsule struct {
 func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 	d := c.driver
 	c.cell, err = guest.StartCell(ctx, guest.CellConfig{
-		Bwrap: bwrap, Options: c.options(), Filters: d.filters, ID: c.session.Slot.ID, Spawner: d.spawner,
-		Command: []string{"/usr/bin/python3", "-I", guest.Entry, strings.Join(d.config.Preload, ",")},
+		Bwrap: bwrap, Options: c.options(), Filters: d.host.Filters, ID: c.session.Slot.ID, Spawner: d.host.Spawner,
+		Command: []string{"/usr/bin/python3", "-I", guest.Entry, strings.Join(d.host.Preload, ",")},
 	})
 	if err != nil {
 		return err
@@ -35,20 +35,17 @@ func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 	if err := c.session.Ready(ctx); err != nil {
 		return c.cell.Explain(ctx, err)
 	}
-	if err := c.session.Bound(c.driver.groups, c.cell.PID()); err != nil {
+	if err := c.session.Bound(d.host.Groups, c.cell.PID()); err != nil {
 		return err
 	}
-	if c.session.Watch, err = guest.OpenWatch(c.cell.PID()); err != nil {
-		return err
-	}
-	c.session.Watch.Idle()
-	return nil
+	_, err = c.session.Observe(c.cell.PID(), 0)
+	return err
 }
 
 // options are bwrap's.
 func (c *capsule) options() []string {
-	disk := strconv.FormatInt(c.driver.config.Limits.Disk, 10)
-	return append(guest.BaseOptions(c.driver.config.Root, c.driver.runtime),
+	disk := strconv.FormatInt(c.driver.host.Limits.Disk, 10)
+	return append(guest.BaseOptions(c.driver.host.Root, c.driver.host.Runtime),
 		"--disable-userns", "--cap-drop", "ALL",
 		"--perms", "1777", "--size", disk, "--tmpfs", "/dev/shm",
 		"--remount-ro", "/dev",
@@ -74,7 +71,7 @@ func (c *capsule) Close() error {
 			c.err = c.cell.Close()
 		}
 		c.err = errors.Join(c.err, c.session.Close())
-		c.driver.forget(c)
+		c.driver.host.Forget(c)
 	})
 	return c.err
 }

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(sandboxtest.Victim); dir != "" {
-		sandboxtest.Serve(bubblewrap.New(bubblewrap.Config{Root: root(), RunDir: dir}))
+		sandboxtest.Serve(bubblewrap.New(guest.Config{Root: root(), RunDir: dir}))
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -27,7 +27,7 @@ func root() string {
 }
 
 func suite() sandboxtest.Suite {
-	make := func(t *testing.T, c bubblewrap.Config) sandbox.Driver {
+	make := func(t *testing.T, c guest.Config) sandbox.Driver {
 		t.Helper()
 		c.Root = root()
 		d, err := bubblewrap.New(c)
@@ -37,11 +37,11 @@ func suite() sandboxtest.Suite {
 	return sandboxtest.Suite{
 		New: func(t *testing.T, l sandbox.Limits) sandbox.Driver {
 			t.Helper()
-			return make(t, bubblewrap.Config{Limits: l})
+			return make(t, guest.Config{Limits: l})
 		},
 		NewIn: func(t *testing.T, dir string) sandbox.Driver {
 			t.Helper()
-			return make(t, bubblewrap.Config{RunDir: dir})
+			return make(t, guest.Config{RunDir: dir})
 		},
 	}
 }
@@ -63,12 +63,12 @@ func TestLifecycle(t *testing.T) {
 
 func TestADriverThatCannotWork(t *testing.T) {
 	t.Parallel()
-	d, err := bubblewrap.New(bubblewrap.Config{Bwrap: "false", Root: root()})
+	d, err := bubblewrap.New(guest.Config{Program: "false", Root: root()})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
 	_, err = d.Start(t.Context())
 	require.Error(t, err)
 	require.NoError(t, d.Close())
-	_, err = bubblewrap.New(bubblewrap.Config{Limits: sandbox.Limits{Memory: 1}})
+	_, err = bubblewrap.New(guest.Config{Limits: sandbox.Limits{Memory: 1}})
 	require.ErrorContains(t, err, "memory")
 }

@@ -94,19 +94,13 @@ func (c *capsule) await(ctx context.Context) error {
 	if err := c.session.Ready(ctx); err != nil {
 		return err
 	}
-	if err := c.session.Bound(c.driver.groups, pid); err != nil {
+	if err := c.session.Bound(c.driver.host.Groups, pid); err != nil {
 		return err
 	}
-	if c.session.Watch, err = guest.OpenWatch(pid); err != nil {
-		return err
-	}
-	// All children are the same; to measure one takes milliseconds.
-	if idle := c.driver.idle.Load(); idle > 0 {
-		c.session.Watch.SetIdle(idle)
-	} else {
-		c.driver.idle.Store(c.session.Watch.Idle())
-	}
-	return nil
+	// All children are the same.
+	idle, err := c.session.Observe(pid, c.driver.idle.Load())
+	c.driver.idle.Store(idle)
+	return err
 }
 
 // identify reads the first byte that process 1 sends, and with it, from the
@@ -152,6 +146,9 @@ func (c *capsule) Exited() <-chan struct{} { return c.exited }
 // ExitCode implements guest.Tree.
 func (c *capsule) ExitCode() int { return c.code }
 
+// Stop implements guest.Tree. There is nothing besides the program.
+func (c *capsule) Stop() error { return c.Kill() }
+
 // Kill implements guest.Tree. A child that did not say who it is has failed by
 // itself, or dies with the fork-server.
 func (c *capsule) Kill() error {
@@ -189,7 +186,7 @@ func (c *capsule) Close() error {
 			c.init.Close()
 		}
 		c.err = errors.Join(c.err, c.release())
-		c.driver.forget(c)
+		c.driver.host.Forget(c)
 	})
 	return c.err
 }

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(sandboxtest.Victim); dir != "" {
-		sandboxtest.Serve(forkserver.New(forkserver.Config{Root: root(), RunDir: dir}))
+		sandboxtest.Serve(forkserver.New(guest.Config{Root: root(), RunDir: dir}))
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -33,7 +33,7 @@ func root() string {
 }
 
 func suite() sandboxtest.Suite {
-	make := func(t *testing.T, c forkserver.Config) sandbox.Driver {
+	make := func(t *testing.T, c guest.Config) sandbox.Driver {
 		t.Helper()
 		c.Root = root()
 		d, err := forkserver.New(c)
@@ -43,11 +43,11 @@ func suite() sandboxtest.Suite {
 	return sandboxtest.Suite{
 		New: func(t *testing.T, l sandbox.Limits) sandbox.Driver {
 			t.Helper()
-			return make(t, forkserver.Config{Limits: l})
+			return make(t, guest.Config{Limits: l})
 		},
 		NewIn: func(t *testing.T, dir string) sandbox.Driver {
 			t.Helper()
-			return make(t, forkserver.Config{RunDir: dir})
+			return make(t, guest.Config{RunDir: dir})
 		},
 	}
 }
@@ -70,14 +70,14 @@ func TestLifecycle(t *testing.T) {
 func TestADriverThatCannotWork(t *testing.T) {
 	t.Parallel()
 	for _, bwrap := range []string{"false", "no-such-program"} {
-		d, err := forkserver.New(forkserver.Config{Bwrap: bwrap, Root: root()})
+		d, err := forkserver.New(guest.Config{Program: bwrap, Root: root()})
 		require.NoError(t, err)
 		require.NoError(t, d.Open(t.Context()))
 		_, err = d.Start(t.Context())
 		require.Error(t, err)
 		require.NoError(t, d.Close())
 	}
-	_, err := forkserver.New(forkserver.Config{Limits: sandbox.Limits{Memory: 1}})
+	_, err := forkserver.New(guest.Config{Limits: sandbox.Limits{Memory: 1}})
 	require.ErrorContains(t, err, "memory")
 }
 
@@ -85,7 +85,7 @@ func TestADriverThatCannotWork(t *testing.T) {
 // child's own.
 func TestChildrenHaveRandomNumbersOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	d, err := forkserver.New(forkserver.Config{Root: root(), Preload: []string{"numpy.random"}})
+	d, err := forkserver.New(guest.Config{Root: root(), Preload: []string{"numpy.random"}})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
 	seen := map[string]bool{}
@@ -108,7 +108,7 @@ func TestChildrenHaveRandomNumbersOfTheirOwn(t *testing.T) {
 func TestAForkServerThatDies(t *testing.T) {
 	t.Parallel()
 	dir := sandboxtest.RunDir(t)
-	d, err := forkserver.New(forkserver.Config{Root: root(), RunDir: dir})
+	d, err := forkserver.New(guest.Config{Root: root(), RunDir: dir})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
 	c, err := d.Start(t.Context())

@@ -37,8 +37,8 @@ func startNursery(ctx context.Context, d *Driver, bwrap string, slot *guest.Slot
 	if n.children, err = slot.Children(); err != nil {
 		return nil, errors.Join(err, slot.Release())
 	}
-	disk := fmt.Sprint(d.config.Limits.Disk)
-	options := append(guest.BaseOptions(d.config.Root, d.runtime),
+	disk := fmt.Sprint(d.host.Limits.Disk)
+	options := append(guest.BaseOptions(d.host.Root, d.host.Runtime),
 		"--cap-drop", "ALL",
 		"--size", disk, "--tmpfs", "/dev/shm",
 		"--remount-ro", "/dev",
@@ -49,13 +49,13 @@ func startNursery(ctx context.Context, d *Driver, bwrap string, slot *guest.Slot
 		"--chdir", "/",
 	)
 	n.cell, err = guest.StartCell(ctx, guest.CellConfig{
-		Bwrap: bwrap, Options: options, ID: slot.ID, Spawner: d.spawner,
-		Command: []string{"/usr/bin/python3", "-I", guest.ForkEntry, strings.Join(d.config.Preload, ",")},
+		Bwrap: bwrap, Options: options, ID: slot.ID, Spawner: d.host.Spawner,
+		Command: []string{"/usr/bin/python3", "-I", guest.ForkEntry, strings.Join(d.host.Preload, ",")},
 	})
 	if err != nil {
 		return nil, errors.Join(err, slot.Release())
 	}
-	if err := n.greet(ctx, d.filters); err != nil {
+	if err := n.greet(ctx, d.host.Filters); err != nil {
 		return nil, errors.Join(n.cell.Explain(ctx, err), n.Close())
 	}
 	return n, nil
@@ -109,13 +109,13 @@ func (n *nursery) fork(ctx context.Context, d *Driver) (*capsule, error) {
 		return nil, err
 	}
 	c := &capsule{driver: d, exited: make(chan struct{}), code: -1}
-	c.session = guest.Session{Tree: c, Slot: slot, Limits: d.config.Limits}
+	c.session = guest.Session{Tree: c, Slot: slot, Limits: d.host.Limits}
 	theirs, err := c.open()
 	defer closeAll(theirs)
 	if err != nil {
 		return nil, errors.Join(err, c.release())
 	}
-	text, err := json.Marshal(forkRequest{Slot: number, Disk: d.config.Limits.Disk, Inodes: d.config.Limits.Inodes})
+	text, err := json.Marshal(forkRequest{Slot: number, Disk: d.host.Limits.Disk, Inodes: d.host.Limits.Inodes})
 	if err == nil {
 		defer n.deadline(ctx)()
 		err = n.send(text, theirs)

@@ -226,6 +226,9 @@ func (c *Cell) Exited() <-chan struct{} { return c.exited }
 // ExitCode implements Tree: that of the program, which bwrap passes on.
 func (c *Cell) ExitCode() int { return c.cmd.ProcessState.ExitCode() }
 
+// Stop implements Tree. There is nothing besides the program.
+func (c *Cell) Stop() error { return c.Kill() }
+
 // Kill implements Tree.
 func (c *Cell) Kill() error {
 	if c.cmd == nil {

@@ -25,16 +25,18 @@ type workspace struct {
 	id   int // owner of what is put in; -1: the server's own user
 }
 
-func openWorkspace(dir *os.File, id int) (*workspace, error) {
-	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+// files is the program's folder in the sandbox that w watches. What is put there
+// belongs to the user id, or to the server's own if it is below zero.
+func (w *watch) files(id int) (Files, error) {
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", w.work.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("sandbox files: %w", err)
 	}
 	return &workspace{root: root, id: id}, nil
 }
 
-// put writes the files that the program is to find, as its own.
-func (w *workspace) put(files []sandbox.File) error {
+// Put implements Files.
+func (w *workspace) Put(files []sandbox.File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -42,19 +44,19 @@ func (w *workspace) put(files []sandbox.File) error {
 		for _, f := range files {
 			if dir := path.Dir(f.Path); dir != "." {
 				if err := w.root.MkdirAll(dir, 0o755); err != nil {
-					return unfit(err)
+					return Unfit(err)
 				}
 			}
 			if err := w.root.WriteFile(f.Path, f.Content, 0o644); err != nil {
-				return unfit(err)
+				return Unfit(err)
 			}
 		}
 		return nil
 	})
 }
 
-// unfit tells files that no folder could hold together from faults of ours.
-func unfit(err error) error {
+// Unfit tells files that no folder could hold together from faults of ours.
+func Unfit(err error) error {
 	for _, theirs := range []error{unix.ENOSPC, unix.ENOTDIR, unix.EISDIR, unix.EEXIST, unix.ENAMETOOLONG} {
 		if errors.Is(err, theirs) {
 			return sandbox.ErrInvalidJob.Do("The files do not fit into its folder: they are too many or too large, or one is where another needs a folder.").With(err)
@@ -102,15 +104,15 @@ func setOwner(uid, gid int) error {
 // maxDepth bounds how deep outputs are looked for: deeper trees are attacks.
 const maxDepth = 16
 
-// take reads the regular files that the program left, in the order of their
-// names, within limits. What it leaves out is counted.
-func (w *workspace) take(limit sandbox.Collect) (files []sandbox.File, dropped int) {
+// Take implements Files.
+func (w *workspace) Take(limit sandbox.Collect) (files []sandbox.File, dropped int) {
 	t := &taking{limit: limit}
 	t.folder(w.root, "", 0)
 	return t.files, t.dropped
 }
 
-func (w *workspace) close() { _ = w.root.Close() } // it was only read, or is gone
+// Close implements Files.
+func (w *workspace) Close() { _ = w.root.Close() } // it was only read, or is gone
 
 type taking struct {
 	limit   sandbox.Collect
@@ -174,6 +176,17 @@ func (t *taking) file(root *os.Root, name, prefix string) {
 	}
 	t.bytes += int64(len(content))
 	t.files = append(t.files, sandbox.File{Path: prefix + name, Content: content})
+}
+
+// UsablePath reports whether a path with slashes is one of usable names, and
+// stays below where it starts.
+func UsablePath(p string) bool {
+	for name := range strings.SplitSeq(p, "/") {
+		if name == "" || name == "." || name == ".." || !usable(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // usable reports whether a name can be shown, stored and used elsewhere.

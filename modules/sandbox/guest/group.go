@@ -17,12 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/sandbox"
 )
 
 // Groups makes control groups below that of the server: with them the kernel
 // itself bounds the memory and the processes of a whole sandbox. Where the
-// server may not make any, as an ordinary user may not, Watch does what it can.
+// server may not make any, as an ordinary user may not, a Meter does what it can.
 type Groups struct {
 	unified bool
 	name    string // of this one; a process may have several
@@ -39,7 +38,7 @@ const (
 func OpenGroups() *Groups {
 	g := &Groups{unified: cgroups.Mode() == cgroups.Unified, name: ids.New(strconv.Itoa(os.Getpid()))}
 	g.clear()
-	probe, err := g.Take(sandbox.Limits{}.WithDefaults())
+	probe, err := g.Take(64<<20, 64)
 	if err != nil || probe.Close() != nil {
 		return nil
 	}
@@ -75,11 +74,9 @@ type Group struct {
 	remove func() error
 }
 
-// Take makes a group with these limits.
-func (g *Groups) Take(l sandbox.Limits) (*Group, error) {
+// Take makes a group with these limits, in bytes and in processes.
+func (g *Groups) Take(memory, processes int64) (*Group, error) {
 	name := fmt.Sprintf("%s/%s-%d", groupFolder, g.name, g.next.Add(1))
-	// The interpreter's own memory is not the program's.
-	memory, processes := l.Memory+memorySlack, int64(l.Processes)+spareProcesses
 	if g.unified {
 		return unified(name, memory, processes)
 	}

@@ -29,16 +29,10 @@ const (
 	Entry = RuntimeDir + "/main.py"
 	// ForkEntry is the program that makes such interpreters by forking.
 	ForkEntry = RuntimeDir + "/zygote.py"
+	// KeeperEntry is the program that holds one, with its files, where the
+	// host cannot look in.
+	KeeperEntry = RuntimeDir + "/keeper.py"
 )
-
-// RunDir is the folder below which slots are, by default the system's for
-// temporary files.
-func RunDir(configured string) string {
-	if configured != "" {
-		return configured
-	}
-	return os.TempDir()
-}
 
 // BaseOptions are the options of bubblewrap that all cells have: namespaces of
 // their own, the root and the runtime, and nothing of the host's.

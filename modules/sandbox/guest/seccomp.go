@@ -67,10 +67,10 @@ func rules() []rule {
 	}
 }
 
-// Filters compiles the rules, and the guard before them, for the architecture
+// filters compiles the rules, and the guard before them, for the architecture
 // this program was built for. Each element is what bwrap reads from one
 // descriptor.
-func Filters() ([][]byte, error) {
+func filters() ([][]byte, error) {
 	machine, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fmt.Errorf("system-call filters: %w", err)

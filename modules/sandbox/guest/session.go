@@ -29,8 +29,36 @@ type Tree interface {
 	Exited() <-chan struct{}
 	// ExitCode is the program's, or below zero when it did not get to one.
 	ExitCode() int
+	// Stop ends the program and what it started, and returns when nothing of
+	// it runs.
+	Stop() error
 	// Kill ends every process and returns when there is none.
 	Kill() error
+}
+
+// Meter measures what a sandbox uses.
+type Meter interface {
+	// Measure says, as far as it is asked, how much memory the program and its
+	// files use, and how much processor time it has used.
+	Measure(memory, cpu bool) Measurement
+	Close()
+}
+
+// Measurement is what a sandbox uses at a moment.
+type Measurement struct {
+	Memory int64  // bytes, without those of the interpreter that waits
+	Files  uint64 // in the file system that has the most
+	CPU    time.Duration
+}
+
+// Files are those in the program's own folder.
+type Files interface {
+	// Put writes files, as the program's own.
+	Put(files []sandbox.File) error
+	// Take reads the regular files, in the order of their names, within
+	// limits, when nothing of the program runs. It counts what it leaves out.
+	Take(limit sandbox.Collect) (files []sandbox.File, dropped int)
+	Close()
 }
 
 // Session is one interpreter that waits for its job: from here on, all drivers
@@ -43,7 +71,11 @@ type Session struct {
 	// Control is the other end of the interpreter's descriptor 3.
 	Control        net.Conn
 	Stdout, Stderr *os.File
-	Watch          *Watch
+	Meter          Meter
+	Files          Files
+	// Addresses says that the kernel inside counts the addresses of a process,
+	// not the memory that it can write.
+	Addresses bool
 	// Group bounds the sandbox; nil where there are none.
 	Group *Group
 
@@ -59,6 +91,7 @@ type message struct {
 	Limits      map[string]int64  `json:"limits"`
 	Memory      int64             `json:"memory"`
 	ThreadStack int               `json:"thread_stack"`
+	Addresses   bool              `json:"addresses"`
 	Channel     bool              `json:"channel"`
 	Stubs       []sandbox.Stub    `json:"stubs"`
 }
@@ -76,6 +109,7 @@ func (s *Session) message(job sandbox.Job) ([]byte, error) {
 		Env:         env,
 		ThreadStack: threadStack,
 		Memory:      s.Limits.Memory,
+		Addresses:   s.Addresses,
 		Channel:     job.Gateway != nil,
 		Stubs:       job.Stubs,
 		Limits: map[string]int64{
@@ -134,8 +168,11 @@ func (s *Session) Close() error {
 			f.Close()
 		}
 	}
-	if s.Watch != nil {
-		s.Watch.Close()
+	if s.Meter != nil {
+		s.Meter.Close()
+	}
+	if s.Files != nil {
+		s.Files.Close()
 	}
 	var err error
 	if s.Group != nil {
@@ -150,10 +187,30 @@ func (s *Session) Bound(groups *Groups, pid int) (err error) {
 	if groups == nil {
 		return nil
 	}
-	if s.Group, err = groups.Take(s.Limits); err != nil {
+	// The interpreter's own memory is not the program's.
+	if s.Group, err = groups.Take(s.Limits.Memory+memorySlack, int64(s.Limits.Processes)+spareProcesses); err != nil {
 		return err
 	}
 	return s.Group.Add(pid)
+}
+
+// Observe measures, and fills, the sandbox whose process 1 has this number. The
+// memory of the interpreter that waits in it is idle, or is found out if that
+// is zero; it is returned.
+func (s *Session) Observe(pid int, idle int64) (int64, error) {
+	w, err := openWatch(pid)
+	if err != nil {
+		return 0, err
+	}
+	s.Meter = w
+	if s.Files, err = w.files(s.Slot.ID); err != nil {
+		return 0, err
+	}
+	if idle == 0 { // it takes milliseconds
+		idle = w.Measure(true, false).Memory
+	}
+	w.idle = idle
+	return idle, nil
 }
 
 // Run does what sandbox.Capsule says.
@@ -170,12 +227,7 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 	if err := s.Slot.write(job.Files); err != nil {
 		return sandbox.Result{}, err
 	}
-	files, err := openWorkspace(s.Watch.work, s.Slot.ID)
-	if err != nil {
-		return sandbox.Result{}, err
-	}
-	defer files.close()
-	if err := files.put(job.Inputs); err != nil {
+	if err := s.Files.Put(job.Inputs); err != nil {
 		return sandbox.Result{}, err
 	}
 	body, err := s.message(job)
@@ -191,12 +243,7 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 		// when Run returns.
 		defer r.close()
 	}
-	result, err := s.execute(ctx, job, body, r)
-	if err == nil && job.Collect.MaxFiles > 0 {
-		// The tree is gone, so that nobody changes what is read.
-		result.Outputs, result.OutputsDropped = files.take(job.Collect)
-	}
-	return result, err
+	return s.execute(ctx, job, body, r)
 }
 
 // execute hands the job over and waits for its end.
@@ -212,20 +259,28 @@ func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *
 		r.serve(s.Control)
 	}
 	status, notice := s.await(ctx, job)
-	err := s.Tree.Kill()
+	err := s.Tree.Stop()
 	took, _ := job.Clock.Elapsed()
+	var result sandbox.Result
+	if err == nil && job.Collect.MaxFiles > 0 {
+		// Nobody is left to change what is read.
+		result.Outputs, result.OutputsDropped = s.Files.Take(job.Collect)
+	}
+	err = errors.Join(err, s.Tree.Kill())
 	out.wait()
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	result := sandbox.Result{
-		Stdout:        out.stdout.text(),
-		Stderr:        out.stderr.text(),
-		StdoutDropped: out.stdout.dropped,
-		StderrDropped: out.stderr.dropped,
-		ExitCode:      s.Tree.ExitCode(),
-		Status:        status,
-		Duration:      took,
+	result = sandbox.Result{
+		Outputs:        result.Outputs,
+		OutputsDropped: result.OutputsDropped,
+		Stdout:         out.stdout.text(),
+		Stderr:         out.stderr.text(),
+		StdoutDropped:  out.stdout.dropped,
+		StderrDropped:  out.stderr.dropped,
+		ExitCode:       s.Tree.ExitCode(),
+		Status:         status,
+		Duration:       took,
 	}
 	if status == "" && result.ExitCode == sandbox.ExitKilled && s.Group != nil && s.Group.Killed() {
 		result.Status, notice = sandbox.OutOfMemory, memoryNotice(s.Limits)
@@ -306,14 +361,14 @@ func (s *Session) await(ctx context.Context, job sandbox.Job) (sandbox.Status, s
 // look judges what the sandbox uses. Of a paused one it says, besides, how much
 // processor time its processes have used.
 func (s *Session) look(paused bool) (sandbox.Status, string, time.Duration) {
-	m := s.Watch.measure(s.Group == nil, paused)
+	m := s.Meter.Measure(s.Group == nil, paused)
 	status, notice := m.judge(s.Limits)
 	// Part of a program that lost a process to its memory limit may wait for
 	// it forever.
 	if status == "" && s.Group != nil && s.Group.Killed() {
 		status, notice = sandbox.OutOfMemory, memoryNotice(s.Limits)
 	}
-	return status, notice, m.cpu
+	return status, notice, m.CPU
 }
 
 // judge sets the status and the exit code that belong together.

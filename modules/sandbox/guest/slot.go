@@ -67,6 +67,9 @@ func OpenSlots(parent string) (*Slots, error) {
 	return s, s.clearStale()
 }
 
+// Dir is the folder that holds the slots, and what lives longer than they do.
+func (s *Slots) Dir() string { return s.dir }
+
 func (s *Slots) clearStale() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -162,6 +165,10 @@ func (t *Slot) Tools() string { return filepath.Join(t.dir, "tools") }
 
 // Run is the folder of the tool socket, as the host sees it.
 func (t *Slot) Run() string { return filepath.Join(t.dir, "run") }
+
+// Own is a folder for the driver, which the sandbox does not see. It does not
+// exist yet.
+func (t *Slot) Own() string { return filepath.Join(t.dir, "own") }
 
 func (t *Slot) socket() string { return filepath.Join(t.Run(), filepath.Base(sandbox.ToolSocket)) }
 

@@ -22,26 +22,26 @@ const (
 	restEvery  = time.Second
 )
 
-// Watch measures what no limit of the kernel bounds for a whole sandbox
+// watch measures what no limit of the kernel bounds for a whole sandbox
 // without control groups: the memory of all its processes and files together,
 // the number of its files, and its processor time. It looks through the
 // sandbox's own /proc and folders, whose handles are taken before any user
 // code runs.
-type Watch struct {
+type watch struct {
 	proc *os.Root
 	dirs []*os.File // the writable file systems
 	work *os.File   // that of them with the program's own files
 	idle int64      // memory of the interpreter that waits
 }
 
-// OpenWatch looks into the sandbox whose process 1 has this number outside.
-func OpenWatch(pid int) (*Watch, error) {
+// openWatch looks into the sandbox whose process 1 has this number outside.
+func openWatch(pid int) (*watch, error) {
 	inside := fmt.Sprintf("/proc/%d/root", pid)
 	proc, err := os.OpenRoot(inside + "/proc")
 	if err != nil {
 		return nil, fmt.Errorf("watch the sandbox: %w", err)
 	}
-	w := &Watch{proc: proc}
+	w := &watch{proc: proc}
 	for _, dir := range []string{"/tmp", sandbox.WorkDir, "/dev/shm"} {
 		f, err := os.Open(inside + dir)
 		if err != nil {
@@ -56,37 +56,19 @@ func OpenWatch(pid int) (*Watch, error) {
 	return w, nil
 }
 
-// Idle measures the memory of the interpreter that waits, which does not count
-// as the program's; SetIdle takes it from one of the same kind.
-func (w *Watch) Idle() int64 {
-	w.idle = 0
-	w.idle = w.measure(true, false).memory
-	return w.idle
-}
-
-// SetIdle is Idle for an interpreter whose kind was measured before.
-func (w *Watch) SetIdle(memory int64) { w.idle = memory }
-
-// measurement is what a sandbox uses at a moment.
-type measurement struct {
-	memory int64
-	files  uint64 // in the file system that has the most
-	cpu    time.Duration
-}
-
-// measure adds up all files and, as far as they are asked for, all processes:
+// Measure implements Meter. It adds up all files and, as far as they are asked for, all processes:
 // their memory, each page shared between several counted once, and their
 // processor time. Processes that end meanwhile are left out; their processor
 // time is in that of whoever waited for them.
-func (w *Watch) measure(memory, cpu bool) measurement {
-	var m measurement
+func (w *watch) Measure(memory, cpu bool) Measurement {
+	var m Measurement
 	for _, dir := range w.dirs {
 		var s unix.Statfs_t
 		if err := unix.Fstatfs(int(dir.Fd()), &s); err != nil {
 			continue
 		}
-		m.memory += int64(s.Blocks-s.Bfree) * s.Bsize
-		m.files = max(m.files, s.Files-s.Ffree)
+		m.Memory += int64(s.Blocks-s.Bfree) * s.Bsize
+		m.Files = max(m.Files, s.Files-s.Ffree)
 	}
 	if !memory && !cpu {
 		return m
@@ -101,17 +83,17 @@ func (w *Watch) measure(memory, cpu bool) measurement {
 		}
 		if memory {
 			if rollup, err := w.proc.ReadFile(e.Name() + "/smaps_rollup"); err == nil {
-				m.memory += pss(rollup)
+				m.Memory += pss(rollup)
 			}
 		}
 		if cpu {
 			if stat, err := w.proc.ReadFile(e.Name() + "/stat"); err == nil {
-				m.cpu += cpuTime(stat)
+				m.CPU += ProcessorTime(stat)
 			}
 		}
 	}
 	if memory {
-		m.memory -= w.idle
+		m.Memory -= w.idle
 	}
 	return m
 }
@@ -123,11 +105,11 @@ const memorySlack = 32 << 20
 
 // judge returns an empty status while the job is within its limits, and a line
 // for the program's author otherwise.
-func (m measurement) judge(l sandbox.Limits) (sandbox.Status, string) {
+func (m Measurement) judge(l sandbox.Limits) (sandbox.Status, string) {
 	switch {
-	case m.files > uint64(l.Inodes):
+	case m.Files > uint64(l.Inodes):
 		return sandbox.Killed, fmt.Sprintf("[killed: more than %d files in one folder tree]", l.Inodes)
-	case m.memory > l.Memory+memorySlack:
+	case m.Memory > l.Memory+memorySlack:
 		return sandbox.OutOfMemory, memoryNotice(l)
 	}
 	return "", ""
@@ -141,9 +123,9 @@ func memoryNotice(l sandbox.Limits) string {
 // Go runs on.
 const clockTicks = 100
 
-// cpuTime reads, from a stat file, the time that a process and the children it
+// ProcessorTime reads, from a stat file, the time that a process and the children it
 // waited for used.
-func cpuTime(stat []byte) time.Duration {
+func ProcessorTime(stat []byte) time.Duration {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // a name can hold anything
 	const utime, cstime = 11, 14
 	if len(fields) <= cstime {
@@ -174,8 +156,8 @@ func pss(rollup []byte) int64 {
 	return 0
 }
 
-// Close lets go of the sandbox.
-func (w *Watch) Close() {
+// Close implements Meter.
+func (w *watch) Close() {
 	w.proc.Close()
 	for _, f := range w.dirs {
 		f.Close()

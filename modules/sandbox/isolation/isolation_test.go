@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/gvisor"
 	"github.com/portico-run/portico/modules/sandbox/isolation"
 )
 
@@ -36,16 +37,19 @@ func (o once) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) 
 
 func TestEveryLayerHolds(t *testing.T) {
 	t.Parallel()
-	forks, err := forkserver.New(forkserver.Config{Root: root()})
+	forks, err := forkserver.New(guest.Config{Root: root()})
 	require.NoError(t, err)
-	single, err := bubblewrap.New(bubblewrap.Config{Root: root()})
+	single, err := bubblewrap.New(guest.Config{Root: root()})
 	require.NoError(t, err)
-	for name, d := range map[string]sandbox.Driver{"fork-server": forks, "single-use": single} {
+	require.NotEmpty(t, os.Getenv("PORTICO_RUNSC"), "run the tests with make test, or set it to what tools/runsc.sh prints")
+	kernel, err := gvisor.New(guest.Config{Root: root(), Program: os.Getenv("PORTICO_RUNSC")})
+	require.NoError(t, err)
+	for d, want := range map[sandbox.Driver]isolation.Level{forks: isolation.Namespaces, single: isolation.Namespaces, kernel: isolation.Kernel} {
 		level, findings := isolation.Probe(t.Context(), once{d})
-		require.Equal(t, isolation.Namespaces, level, "%s: %+v", name, findings)
+		require.Equal(t, want, level, "%T: %+v", d, findings)
 		require.Len(t, findings, 10)
 	}
-	for _, f := range isolation.Machine("bwrap", root()) {
+	for _, f := range isolation.Machine(isolation.Tool{Name: "bubblewrap", Program: "bwrap"}, root()) {
 		require.True(t, f.OK, "%s: %s", f.Check, f.Text)
 	}
 }
@@ -73,7 +77,7 @@ func TestHolesAreFound(t *testing.T) {
 	require.Equal(t, isolation.None, level)
 	require.Contains(t, findings[0].Text, "no namespaces here")
 
-	bad := isolation.Machine("no-such-program", t.TempDir())
+	bad := isolation.Machine(isolation.Tool{Name: "bubblewrap", Program: "no-such-program", Get: "apt-get install bubblewrap"}, t.TempDir())
 	require.Contains(t, bad[0].Text, "apt-get install bubblewrap")
 	require.Contains(t, bad[1].Text, "tools/sandbox-root.sh")
 	require.True(t, isolation.Kernel.AtLeast(isolation.Namespaces))

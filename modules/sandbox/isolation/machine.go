@@ -13,10 +13,17 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
-// Machine looks at what sandboxes need, without starting any. bwrap is the
-// bubblewrap program, root the file system that tools/sandbox-root.sh built.
-func Machine(bwrap, root string) []Finding {
-	return []Finding{program(bwrap), python(root), namespaces(), filters(), groups()}
+// Tool is the program that a driver isolates with.
+type Tool struct {
+	Name    string
+	Program string // searched in PATH, or a path
+	Get     string // how to install it
+}
+
+// Machine looks at what sandboxes need, without starting any. root is the file
+// system that tools/sandbox-root.sh built.
+func Machine(t Tool, root string) []Finding {
+	return []Finding{t.find(), python(root), namespaces(), filters(), groups()}
 }
 
 // groups tells how memory and processes of a whole sandbox are bounded; both
@@ -28,12 +35,12 @@ func groups() Finding {
 	return Finding{"control groups", true, "none can be made here: the memory of a sandbox is looked at ten times a second"}
 }
 
-func program(bwrap string) Finding {
-	path, err := exec.LookPath(bwrap)
+func (t Tool) find() Finding {
+	path, err := exec.LookPath(t.Program)
 	if err != nil {
-		return Finding{"bubblewrap", false, fmt.Sprintf("%s is not installed: apt-get install bubblewrap", bwrap)}
+		return Finding{t.Name, false, fmt.Sprintf("%s is not installed: %s", t.Program, t.Get)}
 	}
-	return Finding{"bubblewrap", true, path}
+	return Finding{t.Name, true, path}
 }
 
 func python(root string) Finding {

@@ -14,7 +14,7 @@ found = {
     "namespaces": {name: os.readlink("/proc/self/ns/" + name) for name in ("user", "mnt", "pid", "net", "ipc", "uts")},
     "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]],
     "processes": sum(name.isdigit() for name in os.listdir("/proc")),
-    "kernel": open("/proc/version").read().strip(),
+    "kernel": "gVisor" if os.path.exists("/proc/gvisor/kernel_is_gvisor") else open("/proc/version").read().strip(),
 }
 
 

@@ -107,24 +107,29 @@ def _map(identity):
         os.close(fd)
 
 
-def _mount(source, target, kind, flags, options=None):
+def mount(source, target, kind, flags, options=None):
     _check(
         _libc.mount(source.encode(), target.encode(), kind and kind.encode(), flags, options and options.encode()),
         "mount " + target,
     )
 
 
+def limited(disk, inodes):
+    """The three file systems that a program can write to."""
+    options = "size=%d,nr_inodes=%d,mode=" % (disk, inodes)
+    mount("tmpfs", "/tmp", "tmpfs", NO_SUID | NO_DEV, options + "1777")
+    mount("tmpfs", "/mnt/data", "tmpfs", NO_SUID | NO_DEV, options + "755")
+    mount("tmpfs", "/dev/shm", "tmpfs", NO_SUID | NO_DEV, options + "1777")
+
+
 def _mounts(request):
-    options = "size=%d,nr_inodes=%d,mode=" % (request["disk"], request["inodes"])
-    _mount("tmpfs", "/tmp", "tmpfs", NO_SUID | NO_DEV, options + "1777")
-    _mount("tmpfs", "/mnt/data", "tmpfs", NO_SUID | NO_DEV, options + "755")
-    _mount("tmpfs", "/dev/shm", "tmpfs", NO_SUID | NO_DEV, options + "1777")
+    limited(request["disk"], request["inodes"])
     # Only this child's folders; then nobody's.
     slot = "/run/portico-slots/%d/" % request["slot"]
     for folder, target in (("run", "/run/portico"), ("tools", "/refly_tools")):
-        _mount(slot + folder, target, None, BIND)
-        _mount("none", target, None, REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEV)
-    _mount("tmpfs", "/run/portico-slots", "tmpfs", READ_ONLY | NO_SUID | NO_DEV, "size=4096,nr_inodes=2,mode=000")
+        mount(slot + folder, target, None, BIND)
+        mount("none", target, None, REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEV)
+    mount("tmpfs", "/run/portico-slots", "tmpfs", READ_ONLY | NO_SUID | NO_DEV, "size=4096,nr_inodes=2,mode=000")
     # The loopback of the new network namespace, as programs expect it.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x41))  # SIOCSIFFLAGS: up, running
@@ -134,13 +139,14 @@ def _be_init(filters):
     """Process 1 of the new namespace: it tells how the program ended, and
     takes everything else along."""
     os.setsid()
-    _mount("proc", "/proc", "proc", NO_SUID | NO_DEV | NO_EXEC)
+    mount("proc", "/proc", "proc", NO_SUID | NO_DEV | NO_EXEC)
     os.write(CONTROL, b"P")  # the socket tells the host our number there
-    _drop()
+    bound()
+    drop()
     program = os.fork()
     if program == 0:
         os.close(STATUS)
-        _filter(filters)
+        restrict(filters)
         os.chdir("/mnt/data")
         return True
     _check(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
@@ -154,18 +160,27 @@ def _be_init(filters):
             os._exit(0)
 
 
-def _drop():
-    """Give up every capability, for good."""
+def bound():
+    """Empty the set of capabilities that can ever be gained."""
     with open("/proc/sys/kernel/cap_last_cap") as last:
         for capability in range(int(last.read()) + 1):
             _check(_libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "bounding set")
+
+
+def drop():
+    """Give up every capability, for good."""
     _check(_libc.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0), "ambient set")  # clear all
     _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
     header = struct.pack("=Ii", 0x20080522, 0)  # version 3, this process
     _check(_libc.capset(ctypes.create_string_buffer(header), ctypes.create_string_buffer(24)), "capabilities")
 
 
-def _filter(filters):
+def own_itself():
+    """Give a process that changed its user back what is about it in /proc."""
+    _check(_libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "dumpable")
+
+
+def restrict(filters):
     for code in filters:
         program = _Program(len(code) // 8, code)
         _check(_libc.prctl(PR_SET_SECCOMP, 2, ctypes.addressof(program), 0, 0), "filter")

@@ -77,6 +77,22 @@ def _receive(n):
 def _limit(job):
     """Lower the limits for good: raising them again needs privileges."""
     limits = dict(job["limits"])
+    if job["addresses"]:
+        _limit_addresses(job, limits)
+    else:
+        _limit_data(job, limits)
+    for name, value in limits.items():
+        which = getattr(resource, name)
+        _, hard = resource.getrlimit(which)
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(which, (value, value))
+    # Short of memory, the kernel shall choose this program and not the server.
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+
+
+def _limit_data(job, limits):
     # What counts is memory that can be written: a runtime reserves far more
     # addresses than it uses. What is in use already is not the program's.
     if job["language"] == "python":
@@ -87,15 +103,23 @@ def _limit(job):
         limits["RLIMIT_DATA"] = job["memory"]
     else:
         limits["RLIMIT_DATA"] = 2 * job["memory"]  # node reserves a part of it as writable
-    for name, value in limits.items():
-        which = getattr(resource, name)
-        _, hard = resource.getrlimit(which)
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        resource.setrlimit(which, (value, value))
-    # Short of memory, the kernel shall choose this program and not the server.
-    with open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")
+
+
+# What a process reserves and does not use: stacks, and the two arenas of the C
+# library.
+RESERVED = 256 << 20
+
+
+def _limit_addresses(job, limits):
+    """For a kernel that counts as data only what grows from the end of the
+    program. It counts all memory by itself."""
+    limits["RLIMIT_DATA"] = 2 * job["memory"]
+    if job["language"] == "python":
+        with open("/proc/self/statm") as statm:
+            used = int(statm.read().split()[0]) * resource.getpagesize()
+        limits["RLIMIT_AS"] = used + job["memory"] + RESERVED
+    elif job["language"] == "bash":
+        limits["RLIMIT_AS"] = job["memory"] + RESERVED
 
 
 def _environment():

@@ -1,0 +1,223 @@
+package gvisor
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/guest"
+)
+
+const (
+	// answerTimeout bounds what takes the keeper milliseconds.
+	answerTimeout = 5 * time.Second
+	// carryTimeout bounds one file on its way.
+	carryTimeout = 30 * time.Second
+	maxName      = 64 << 10
+)
+
+// keeper speaks with process 1 of a sandbox. Nothing of it is believed that
+// could harm the host: a program that broke its sandbox's kernel could speak
+// for it.
+type keeper struct {
+	conn    net.Conn
+	answers chan frame
+	ended   func(status syscall.WaitStatus, ok bool) // called once
+	done    chan struct{}
+
+	mu   sync.Mutex // one question at a time
+	lost bool       // an answer did not come; later ones would be taken for others
+}
+
+// frame is a letter, a name and a body. Bodies are read by whoever takes the
+// frame from answers.
+type frame struct {
+	kind byte
+	name string
+	body []byte
+}
+
+func newKeeper(conn net.Conn, ended func(syscall.WaitStatus, bool)) *keeper {
+	k := &keeper{conn: conn, answers: make(chan frame), ended: ended, done: make(chan struct{})}
+	go k.read()
+	return k
+}
+
+// read passes answers on, and tells about the end of the program, until the
+// connection ends.
+func (k *keeper) read() {
+	defer close(k.answers)
+	told := false
+	defer func() {
+		if !told {
+			k.ended(0, false)
+		}
+	}()
+	for {
+		f, err := readFrame(k.conn)
+		if err != nil {
+			return
+		}
+		if f.kind == 'X' && !told {
+			told = true
+			status, err := strconv.Atoi(f.name)
+			k.ended(syscall.WaitStatus(status), err == nil)
+			continue
+		}
+		select {
+		case k.answers <- f:
+		case <-k.done:
+			return
+		}
+	}
+}
+
+// maxBody bounds what is read of one file; the driver's limits are lower.
+const maxBody = 1 << 30
+
+func readFrame(r io.Reader) (frame, error) {
+	var head [13]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return frame{}, err
+	}
+	n, size := binary.BigEndian.Uint32(head[1:5]), binary.BigEndian.Uint64(head[5:])
+	if n > maxName || size > maxBody {
+		return frame{}, fmt.Errorf("a frame of %d and %d bytes", n, size)
+	}
+	name := make([]byte, n)
+	if _, err := io.ReadFull(r, name); err != nil {
+		return frame{}, err
+	}
+	body := make([]byte, 0, min(size, 1<<20))
+	for uint64(len(body)) < size { // grown as it arrives
+		part := make([]byte, min(size-uint64(len(body)), 1<<20))
+		if _, err := io.ReadFull(r, part); err != nil {
+			return frame{}, err
+		}
+		body = append(body, part...)
+	}
+	return frame{head[0], string(name), body}, nil
+}
+
+// send writes a frame.
+func (k *keeper) send(f frame, timeout time.Duration) error {
+	if k.lost {
+		return errLost
+	}
+	head := append([]byte{f.kind}, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, uint32(len(f.name))), uint64(len(f.body)))...)
+	_ = k.conn.SetWriteDeadline(time.Now().Add(timeout)) // a closed one fails below
+	buffers := net.Buffers{append(head, f.name...), f.body}
+	if _, err := buffers.WriteTo(k.conn); err != nil {
+		k.lost = true
+		return fmt.Errorf("sandbox keeper: %w", err)
+	}
+	return nil
+}
+
+var errLost = errors.New("sandbox keeper: it does not answer")
+
+// next waits for an answer.
+func (k *keeper) next(timeout time.Duration) (frame, error) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case f, ok := <-k.answers:
+		if ok {
+			return f, nil
+		}
+	case <-timer.C:
+	}
+	k.lost = true
+	return frame{}, errLost
+}
+
+// memory asks how much of the sandbox's memory is in use.
+func (k *keeper) memory() (int64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.send(frame{kind: 'M'}, answerTimeout); err != nil {
+		return 0, err
+	}
+	f, err := k.next(answerTimeout)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(f.name, 10, 64)
+}
+
+// stop asks for the end of the program; ended is called when it has come.
+func (k *keeper) stop() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.send(frame{kind: 'S'}, answerTimeout)
+}
+
+// Put implements guest.Files.
+func (k *keeper) Put(files []sandbox.File) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, file := range files {
+		if err := k.send(frame{'W', file.Path, file.Content}, carryTimeout); err != nil {
+			return err
+		}
+		f, err := k.next(carryTimeout)
+		if err != nil {
+			return err
+		}
+		if f.name == "" {
+			continue
+		}
+		number, err := strconv.Atoi(f.name)
+		if err != nil {
+			return errLost
+		}
+		return guest.Unfit(syscall.Errno(number))
+	}
+	return nil
+}
+
+// Take implements guest.Files.
+func (k *keeper) Take(limit sandbox.Collect) (files []sandbox.File, dropped int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ask, err := json.Marshal(map[string]int64{"files": int64(limit.MaxFiles), "bytes": limit.MaxBytes})
+	if err != nil || k.send(frame{kind: 'T', name: string(ask)}, answerTimeout) != nil {
+		return nil, 1
+	}
+	room := limit.MaxBytes
+	for {
+		f, err := k.next(carryTimeout)
+		if err != nil {
+			return files, dropped + 1
+		}
+		if f.kind == 'E' {
+			more, err := strconv.Atoi(f.name)
+			if err != nil || more < 0 {
+				more = 1
+			}
+			return files, dropped + more
+		}
+		room -= int64(len(f.body))
+		if room < 0 || len(files) >= limit.MaxFiles || !guest.UsablePath(f.name) {
+			k.lost = true // it does not keep to what was agreed
+			return files, dropped + 1
+		}
+		files = append(files, sandbox.File{Path: f.name, Content: f.body})
+	}
+}
+
+// Close implements guest.Files. It returns when nothing reads any more.
+func (k *keeper) Close() {
+	close(k.done)
+	k.conn.Close()
+	for range k.answers { // what nobody asked for
+	}
+}
