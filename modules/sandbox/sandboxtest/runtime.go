@@ -46,24 +46,61 @@ print("evil" in (portico_runtime.calls.rounds, portico_runtime.channel.current))
 
 // A program may spoil its own tools, and nobody else's.
 func (s Suite) testSpoiledStubs(t *testing.T) {
-	for name, code := range map[string]string{
-		"patched":      "get = lambda n: 'mine'\nprint(get(1))",
-		"deleted":      "del get\ntry: get(1)\nexcept NameError: print('gone')",
-		"exit inside":  "import os, threading\nthreading.Timer(0.2, os._exit, (0,)).start()\nawait slow(n=1)",
-		"json":         "import json\njson.dumps = None\ntry: get(n=1)\nexcept TypeError: print('own fault')",
-		"closed road":  "import os\nos.close(3)\ntry: get(n=1)\nexcept Exception as e: print(type(e).__name__)",
-		"closed out":   "import os, sys\nos.close(1)\nsys.stdout = None\nget(n=1)",
-		"shadowed":     "import os\nos.mkdir('portico_runtime')\nopen('portico_runtime/__init__.py', 'w').write('raise SystemExit(9)')\nopen('json.py', 'w').write('raise SystemExit(9)')\nimport importlib, portico_runtime, json\nprint(get(n=1)['name'])",
-		"crash inside": "import ctypes, threading, time\nthreading.Timer(0.2, ctypes.string_at, (1,)).start()\nawait slow(n=1)",
-		"loop stopped": "import asyncio\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(0)\nprint(await get(n=1))",
-		"no loop":      "import asyncio\nasyncio.set_event_loop_policy(None)\nprint((await get(n=1))['name'])",
-		"recursion":    "import sys\nsys.setrecursionlimit(60)\ndef f(n): return f(n - 1) if n else get(n=1)\ntry: print(f(30))\nexcept RecursionError: print('deep')",
+	for name, test := range map[string]struct {
+		code   string
+		status sandbox.Status
+		stdout string
+	}{
+		"patched": {
+			"get = lambda n: 'mine'\nprint(get(1))",
+			sandbox.Completed, "mine\n",
+		},
+		"deleted": {
+			"del get\ntry: get(1)\nexcept NameError: print('gone')",
+			sandbox.Completed, "gone\n",
+		},
+		"exit inside": {
+			"import os, threading\nthreading.Timer(0.2, os._exit, (0,)).start()\nawait slow(n=1)",
+			sandbox.Completed, "",
+		},
+		"json": {
+			"import json\njson.dumps = None\ntry: get(n=1)\nexcept TypeError: print('own fault')",
+			sandbox.Completed, "own fault\n",
+		},
+		"closed road": {
+			"import os\nos.close(3)\ntry: get(n=1)\nexcept Exception as e: print(type(e).__name__)",
+			sandbox.Completed, "ToolExecutionError\n",
+		},
+		"closed out": {
+			"import os, sys\nos.close(1)\nsys.stdout = None\nget(n=1)",
+			sandbox.Completed, "",
+		},
+		"shadowed": {
+			"import os\nos.mkdir('portico_runtime')\nopen('portico_runtime/__init__.py', 'w').write('raise SystemExit(9)')\nopen('json.py', 'w').write('raise SystemExit(9)')\nimport importlib, portico_runtime, json\nprint(get(n=1)['name'])",
+			sandbox.Completed, "get-it\n",
+		},
+		"crash inside": {
+			"import ctypes, threading, time\nthreading.Timer(0.2, ctypes.string_at, (1,)).start()\nawait slow(n=1)",
+			sandbox.Failed, "",
+		},
+		"loop stopped": {
+			"import asyncio\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(0)\nprint(await get(n=1))",
+			sandbox.Failed, "",
+		},
+		"no loop": {
+			"import asyncio\nasyncio.set_event_loop_policy(None)\nprint((await get(n=1))['name'])",
+			sandbox.Completed, "get-it\n",
+		},
+		"recursion": {
+			"import sys\nsys.setrecursionlimit(60)\ndef f(n): return f(n - 1) if n else get(n=1)\ntry: print(f(30))\nexcept RecursionError: print('deep')",
+			sandbox.Completed, "{'name': 'get-it', 'input': {'n': 1}}\n",
+		},
 	} {
 		h := &host{}
 		list := append(stubs(), sandbox.Stub{Identifier: "slow", Name: "slow", Open: true})
 		begin := time.Now()
 		r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
-			Code: code, Stubs: list, Timeout: 5 * time.Second,
+			Code: test.code, Stubs: list, Timeout: 5 * time.Second,
 			Gateway: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				if strings.Contains(string(body), `"slow"`) {
@@ -75,7 +112,8 @@ func (s Suite) testSpoiledStubs(t *testing.T) {
 			}),
 		})
 		require.Less(t, time.Since(begin), 20*time.Second, name)
-		require.NotEqual(t, 9, r.ExitCode, "%s: a module of the program's took the place of ours: %s", name, r.Stderr)
+		require.Equal(t, test.status, r.Status, "%s: %+v", name, r)
+		require.Equal(t, test.stdout, r.Stdout, name)
 	}
 }
 
