@@ -37,6 +37,8 @@ func floor(path string) (int, bool) {
 		{"modules/ptc", 3},
 		{"modules/run", 3},
 		{"modules/demo", 3},
+		{"modules/strict", 3},
+		{"modules/compact", 5},
 		{"modules/toolset", 4},
 		{"modules/sdkbundle", 4},
 		{"modules/sandbox", 4},

@@ -75,8 +75,21 @@ func (t trace) String() string {
 	return fmt.Sprintf("%d processes, %d mounts, %d descriptors, %d goroutines, %d files, %.1f MiB", t.processes, t.mounts, t.descriptors, t.goroutines, t.files, float64(t.memory)/(1<<20))
 }
 
+// inside counts the processes, whoever's children they are, that see something
+// of a folder below another path: those in sandboxes.
+func inside(dir string) (n int, err error) {
+	tables, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	for _, table := range tables {
+		text, err := os.ReadFile(table)
+		if err == nil && strings.Contains(string(text), filepath.Base(dir)) { // otherwise it has ended
+			n++
+		}
+	}
+	return n, err
+}
+
 func look(dir string) (t trace, err error) {
-	processes, err := filepath.Glob("/proc/[0-9]*")
+	processes, err := inside(dir)
 	if err != nil {
 		return t, err
 	}
@@ -94,7 +107,7 @@ func look(dir string) (t trace, err error) {
 	})
 	runtime.GC()
 	own, failed := share(os.Getpid())
-	t.processes, t.mounts, t.descriptors = len(processes), strings.Count(string(mounts), "\n"), len(descriptors)
+	t.processes, t.mounts, t.descriptors = processes, strings.Count(string(mounts), "\n"), len(descriptors)
 	t.goroutines, t.memory = runtime.NumGoroutine(), own
 	return t, errors.Join(err, failed)
 }
