@@ -67,6 +67,7 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Contains(t, out, "PTC_MODE")
 			require.NotContains(t, out, strings.Repeat("0a", 32))
 			require.NotContains(t, out, strings.Repeat("s", 32))
+			require.Regexp(t, `(?m)^all +376 +62742 +12838 +79\.5 %`, ok("tools", "measure", "--corpus", "../compact/testdata/corpus"))
 			out = ok("doctor")
 			require.Contains(t, out, "ok    sandbox: execution")
 			require.Regexp(t, `ok    sandbox: isolation +level namespaces`, out)
@@ -105,6 +106,8 @@ func TestCommandsThatFailSayWhy(t *testing.T) {
 		},
 		{[]string{"serve"}, append(env, "DATABASE_URL=sqlite:/proc/nowhere/x.db"), 1, "portico:"},
 		{[]string{"serve", "--config", "nowhere.yaml"}, env, 1, "nowhere.yaml"},
+		{[]string{"tools", "measure"}, env, 1, `required flag(s) "corpus" not set`},
+		{[]string{"tools", "measure", "--corpus", t.TempDir()}, env, 1, "holds no *.json"},
 		{[]string{"doctor"}, append(env, "SANDBOX_ROOT=/nowhere"), 1, "checks failed"},
 	} {
 		code, out, errs := portico(t, c.env, c.args...)
