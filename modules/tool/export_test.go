@@ -33,9 +33,6 @@ func CheckRows(t *testing.T, db *database.DB) {
 	databasetest.CheckRow(t, db, callRow{})
 }
 
-// Shorten is shorten.
-var Shorten = shorten
-
 // Renew prolongs a keeper's leases once.
 func Renew(ctx context.Context, k *Keeper) error { return k.renew(ctx) }
 

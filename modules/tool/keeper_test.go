@@ -3,7 +3,6 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -168,28 +167,4 @@ func TestKeeperStartsAndStops(t *testing.T) {
 		require.NoError(t, g.Keeper.Stop(t.Context()))
 		require.NoError(t, g.Keeper.Stop(t.Context()))
 	})
-}
-
-func TestShortenIsValidAndFits(t *testing.T) {
-	t.Parallel()
-	deep := strings.Repeat(`[`, 3000) + strings.Repeat(`]`, 3000)
-	for name, data := range map[string]string{
-		"text":   `"` + strings.Repeat("ä", 5000) + `"`,
-		"list":   "[" + strings.TrimSuffix(strings.Repeat("123456,", 5000), ",") + "]",
-		"deep":   deep,
-		"wide":   `{"` + strings.Repeat(`k":1,"`, 2000) + `z":1}`,
-		"keys":   `{"` + strings.Repeat("k", 5000) + `":1}`,
-		"nested": `{"a":{"b":[` + strings.TrimSuffix(strings.Repeat(`{"c":"`+strings.Repeat("x", 100)+`"},`, 200), ",") + `]}}`,
-		"number": `{"n":12345678901234567890123,"t":"` + strings.Repeat("x", 5000) + `"}`,
-	} {
-		for _, limit := range []int{64, 200, 1000, 4000} {
-			got, err := tool.Shorten([]byte(data), limit)
-			require.NoError(t, err, name)
-			require.LessOrEqual(t, len(got), limit, name)
-			require.True(t, json.Valid(got), name)
-		}
-	}
-	got, err := tool.Shorten([]byte(`{"n":12345678901234567890123,"t":"`+strings.Repeat("x", 5000)+`"}`), 1000)
-	require.NoError(t, err)
-	require.Contains(t, string(got), "12345678901234567890123", "a number lost digits")
 }

@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portico-run/portico/modules/internal/shorten"
+	"github.com/portico-run/portico/modules/model"
+)
+
+// answer executes the calls of one answer, at once as far as they do not
+// conflict, and puts their outputs into the history in the order of the calls.
+func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessage) error {
+	outputs := make([]string, len(calls))
+	var group errgroup.Group
+	group.SetLimit(t.limits.Parallel)
+	var serial sync.Mutex
+	for i, c := range calls {
+		t.Calls++
+		group.Go(func() error {
+			outputs[i] = t.call(ctx, c, i, choice, &serial)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, c := range calls {
+		t.put(c.CallID, outputs[i])
+	}
+	return context.Cause(ctx)
+}
+
+// call executes one call. Whatever goes wrong with it is its output.
+func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage, serial *sync.Mutex) string {
+	e := t.loop.Tools.byName[o.Name]
+	switch {
+	case e == nil:
+		return fmt.Sprintf("Error: there is no tool %q. The tools are: %s.", o.Name, t.loop.Tools.names())
+	case !model.Allowed(choice, o.Name):
+		return fmt.Sprintf("Error: %s may not be called in this turn.", o.Name)
+	case n > 0 && t.loop.OneByOne:
+		return "Error: not executed, because tools are called one at a time here. Call it again alone."
+	}
+	arguments, err := e.arguments(o.Arguments)
+	if err != nil {
+		return fmt.Sprintf("Error: %s was not executed: %v.", o.Name, err)
+	}
+	if e.Serial {
+		serial.Lock()
+		defer serial.Unlock()
+	}
+	if ctx.Err() != nil {
+		return "Error: not executed, because the run was stopped."
+	}
+	c := Call{ID: o.CallID, Name: o.Name, Arguments: arguments}
+	t.loop.Observer.Called(c)
+	text, err := execute(ctx, e, c)
+	t.loop.Observer.Returned(c, text, err)
+	if err != nil {
+		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
+	}
+	return shorten.Text(text, t.limits.Output)
+}
+
+// errPanic is a tool that panicked: its own fault, which costs nobody else
+// anything.
+var errPanic = errors.New("the tool failed inside")
+
+func execute(ctx context.Context, e *entry, c Call) (text string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			text, err = "", &panicError{v, debug.Stack()}
+		}
+	}()
+	return e.Run(ctx, c)
+}
+
+// panicError keeps the panic for the log; the model is told less.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (*panicError) Error() string { return errPanic.Error() }
+
+func (*panicError) Unwrap() error { return errPanic }
+
+// Panic is the value and the stack of a tool that panicked, for logs; ok is
+// false for other errors.
+func Panic(err error) (value any, stack []byte, ok bool) {
+	p, ok := errors.AsType[*panicError](err)
+	if !ok {
+		return nil, nil, false
+	}
+	return p.value, p.stack, true
+}

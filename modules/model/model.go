@@ -1,0 +1,128 @@
+// Package model speaks with language models over the Responses protocol:
+// contracts/providers.md §2.1. Anything that speaks it works, hosted or local.
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Item is one element of a conversation, exactly as the provider wrote it or
+// is to read it. Items of unknown types go back unchanged.
+type Item = json.RawMessage
+
+// Tool is a function that a model may call.
+type Tool struct {
+	Type        string          `json:"type"` // "function"
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      bool            `json:"strict"`
+}
+
+// Request asks for the next items of a conversation.
+type Request struct {
+	Input []Item
+	Tools []Tool
+	// Choice says which tools must be called: see Choice.
+	Choice json.RawMessage
+	// Parallel lets the model call several tools at once.
+	Parallel bool
+}
+
+// Response is what a model answered.
+type Response struct {
+	ID     string `json:"id"`
+	Model  string `json:"model"` // the one that answered
+	Status string `json:"status"`
+	Output []Item `json:"output"`
+	Usage  Usage  `json:"usage"`
+	// Incomplete says why the answer is cut; nil when it is whole.
+	Incomplete *struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Error *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// Usage is the tokens of one request, or of several.
+type Usage struct {
+	Input        int64 `json:"input_tokens"`
+	InputDetails struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	Output        int64 `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+// Add sums up.
+func (u *Usage) Add(more Usage) {
+	u.Input += more.Input
+	u.Output += more.Output
+	u.InputDetails.Cached += more.InputDetails.Cached
+	u.OutputDetails.Reasoning += more.OutputDetails.Reasoning
+}
+
+// Total is what counts against a budget.
+func (u Usage) Total() int64 { return u.Input + u.Output }
+
+// Delta is a piece of an answer as it appears.
+type Delta struct {
+	Kind DeltaKind
+	Text string
+}
+
+// DeltaKind says what a piece is of.
+type DeltaKind string
+
+// The pieces that are passed on. After Restart, what was passed on before in
+// the same request does not count: the answer broke off and comes again.
+const (
+	Text      DeltaKind = "text"
+	Reasoning DeltaKind = "reasoning"
+	Arguments DeltaKind = "arguments"
+	Restart   DeltaKind = "restart"
+)
+
+// Error is a refusal of the provider's, in its own words.
+type Error struct {
+	Status    int    // of HTTP; 0 when the refusal came in a stream, or no answer at all
+	Code      string // the provider's
+	Message   string
+	RequestID string
+	Attempts  int
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	text := "the model provider refused the request"
+	if e.Status != 0 {
+		text += fmt.Sprintf(" with status %d", e.Status)
+	}
+	if e.Code != "" {
+		text += " (" + e.Code + ")"
+	}
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	if e.Attempts > 1 {
+		text += fmt.Sprintf(" [%d attempts]", e.Attempts)
+	}
+	if e.RequestID != "" {
+		text += " [request " + e.RequestID + "]"
+	}
+	return text
+}
+
+// Attempt is one try at a request, for logs. It never holds a header.
+type Attempt struct {
+	Number   int
+	Status   int // 0 when there was no answer
+	Duration time.Duration
+	Err      error
+}
