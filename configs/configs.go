@@ -6,7 +6,10 @@
 // trimmed. The defaults are in default.yaml.
 package configs
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Config is the whole configuration. It is never changed after Load returned
 // it, so it can be read from any goroutine.
@@ -21,6 +24,8 @@ type Config struct {
 	PTC           PTC           `key:"ptc"`
 	Sandbox       Sandbox       `key:"sandbox"`
 	CodeAPI       CodeAPI       `key:"codeApi"`
+	Model         Model         `key:"model"`
+	Agent         Agent         `key:"agent"`
 	Tool          Tool          `key:"tool"`
 	Billing       Billing       `key:"billing"`
 	Toolsets      Toolsets      `key:"toolsets"`
@@ -195,6 +200,56 @@ type CodeAPI struct {
 	// results of one program.
 	MaxResult int64 `key:"maxResult" env:"CODEAPI_MAX_RESULT"`
 	MaxState  int64 `key:"maxState" env:"CODEAPI_MAX_STATE"`
+}
+
+// Model is the language model that agents ask, over the Responses protocol.
+type Model struct {
+	// Name is the provider's name of the model; without one there are no
+	// agents.
+	Name    string `key:"name" env:"MODEL_NAME"`
+	BaseURL string `key:"baseUrl" env:"MODEL_BASE_URL"`
+	APIKey  Secret `key:"apiKey" env:"MODEL_API_KEY"`
+	// Headers are sent with every request, each as "Name: value", separated by
+	// commas. They may hold keys.
+	Headers Secret `key:"headers" env:"MODEL_HEADERS"`
+	// MaxOutput is the most tokens of one answer; 0 leaves it to the provider.
+	MaxOutput int `key:"maxOutput" env:"MODEL_MAX_OUTPUT"`
+	// Retries is how often a refused request is sent again, Timeout the limit
+	// of one attempt.
+	Retries int           `key:"retries" env:"MODEL_RETRIES"`
+	Timeout time.Duration `key:"timeout" env:"MODEL_TIMEOUT"`
+	// LogOutput writes the raw output of every response to the log.
+	LogOutput bool `key:"logOutput" env:"MODEL_LOG_OUTPUT"`
+}
+
+// HeaderMap is Headers by name.
+func (m Model) HeaderMap() map[string]string {
+	headers := map[string]string{}
+	for h := range strings.SplitSeq(m.Headers.Reveal(), ",") {
+		if name, value, found := strings.Cut(h, ":"); found {
+			headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	return headers
+}
+
+// Agent bounds the runs of agents.
+type Agent struct {
+	// MaxRequests is how often a run asks the model, MaxTokens how many tokens
+	// it uses, in and out, and Timeout how long it takes.
+	MaxRequests int           `key:"maxRequests" env:"AGENT_MAX_REQUESTS"`
+	MaxTokens   int           `key:"maxTokens" env:"AGENT_MAX_TOKENS"`
+	Timeout     time.Duration `key:"timeout" env:"AGENT_TIMEOUT"`
+	// MaxRepeats is how often in a row a model may make the same calls.
+	MaxRepeats int `key:"maxRepeats" env:"AGENT_MAX_REPEATS"`
+	// MaxParallel is how many calls of a run are executed at once, MaxRuns how
+	// many runs this process works on.
+	MaxParallel int `key:"maxParallel" env:"AGENT_MAX_PARALLEL"`
+	MaxRuns     int `key:"maxRuns" env:"AGENT_MAX_RUNS"`
+	// Output is the most of one output that the model is given.
+	Output int64 `key:"output" env:"AGENT_OUTPUT_CAP"`
+	// CodeTimeout is the limit, in seconds, of a program that names none.
+	CodeTimeout int `key:"codeTimeout" env:"PTC_TIMEOUT"`
 }
 
 // S3Lib is which SDK bundle is in force: <PathPrefix>/<Hash>/refly_tools in

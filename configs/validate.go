@@ -28,11 +28,15 @@ func (l *loader) validate() {
 	l.validatePTC()
 	l.validateSandbox()
 	l.validateCodeAPI()
+	l.validateAgent()
 	l.validateTool()
 	l.validateRest()
 }
 
-var moduleForm = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+var (
+	moduleForm = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+	headerForm = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+)
 
 // must records a problem with a field unless ok holds or the field already
 // has one.
@@ -155,6 +159,26 @@ func (l *loader) validateCodeAPI() {
 	mustBeWithin(l, &c.MaxTools, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &c.MaxResult, kib, 64*mib, "between 1KiB and 64MiB")
 	mustBeWithin(l, &c.MaxState, c.MaxResult, 1024*mib, "between CODEAPI_MAX_RESULT and 1GiB")
+}
+
+func (l *loader) validateAgent() {
+	m, a := &l.config.Model, &l.config.Agent
+	l.must(&m.BaseURL, isBaseURL(m.BaseURL), `must be a URL like "https://api.openai.com/v1"`)
+	for name := range m.HeaderMap() {
+		l.must(&m.Headers, headerForm.MatchString(name), `must be headers like "X-Team: blue", separated by commas`)
+	}
+	l.must(&m.Headers, m.Headers == "" || len(m.HeaderMap()) > 0, `must be headers like "X-Team: blue", separated by commas`)
+	mustBeWithin(l, &m.MaxOutput, 0, 10_000_000, "between 0 and 10000000")
+	mustBeWithin(l, &m.Retries, 0, 20, "between 0 and 20")
+	mustBeWithin(l, &m.Timeout, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &a.MaxRequests, 1, 10_000, "between 1 and 10000")
+	mustBeWithin(l, &a.MaxTokens, 1000, 1_000_000_000, "between 1000 and 1000000000")
+	mustBeWithin(l, &a.Timeout, time.Second, 24*time.Hour, "between 1s and 24h")
+	mustBeWithin(l, &a.MaxRepeats, 1, 1000, "between 1 and 1000")
+	mustBeWithin(l, &a.MaxParallel, 1, 1000, "between 1 and 1000")
+	mustBeWithin(l, &a.MaxRuns, 1, 100_000, "between 1 and 100000")
+	mustBeWithin(l, &a.Output, kib, 16*mib, "between 1KiB and 16MiB")
+	mustBeWithin(l, &a.CodeTimeout, 1, 300, "between 1 and 300 seconds")
 }
 
 func (l *loader) validateTool() {

@@ -61,9 +61,9 @@ func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage
 		return "Error: not executed, because the run was stopped."
 	}
 	c := Call{ID: o.CallID, Name: o.Name, Arguments: arguments}
-	t.loop.Observer.Called(c)
+	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
-	t.loop.Observer.Returned(c, text, err)
+	t.loop.Observer.Returned(ctx, c, text, err)
 	if err != nil {
 		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
 	}

@@ -23,10 +23,10 @@ type Model interface {
 // come from several goroutines.
 type Observer interface {
 	Delta(d model.Delta)
-	Answered(r model.Response)
+	Answered(ctx context.Context, r model.Response)
 	// Called is told of a call before it is executed, Returned after it.
-	Called(c Call)
-	Returned(c Call, output string, failed error)
+	Called(ctx context.Context, c Call)
+	Returned(ctx context.Context, c Call, output string, failed error)
 }
 
 // Limits stop a turn. A zero field takes its default.
@@ -203,7 +203,7 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 		return nil, err
 	}
 	t.Model = r.Model
-	t.loop.Observer.Answered(r)
+	t.loop.Observer.Answered(ctx, r)
 	var calls []output
 	var text strings.Builder
 	for _, raw := range r.Output {

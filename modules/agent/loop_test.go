@@ -45,9 +45,10 @@ func (r *recorder) Delta(d model.Delta) {
 	}
 }
 
-func (r *recorder) Answered(m model.Response) { r.note("answer %s", m.Model) }
-func (r *recorder) Called(c agent.Call)       { r.note("call %s %s", c.Name, c.Arguments) }
-func (r *recorder) Returned(c agent.Call, _ string, err error) {
+func (r *recorder) Answered(_ context.Context, m model.Response) { r.note("answer %s", m.Model) }
+func (r *recorder) Called(_ context.Context, c agent.Call)       { r.note("call %s %s", c.Name, c.Arguments) }
+
+func (r *recorder) Returned(_ context.Context, c agent.Call, _ string, err error) {
 	r.note("return %s %v", c.Name, err)
 }
 

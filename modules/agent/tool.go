@@ -158,3 +158,11 @@ func decode(raw json.RawMessage, into *map[string]any) error {
 	}
 	return nil
 }
+
+// alias lets a tool be called by another name as well, which the model is not
+// told.
+func (t *Tools) alias(name, of string) {
+	if e := t.byName[of]; e != nil && t.byName[name] == nil {
+		t.byName[name] = e
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/demo"
@@ -63,6 +64,7 @@ type App struct {
 	Programs *program.Module
 	CodeAPI  *codeapi.Module
 	Streams  *stream.Module
+	Agents   *agent.Module
 	API      *httpapi.API
 	Metrics  *telemetry.Metrics
 
@@ -136,13 +138,14 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
+	a.Agents = a.agents()
 	a.register()
 	return nil
 }
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Streams, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
 	} {
 		m.Register(a.API)
 	}

@@ -76,6 +76,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	s.group.Add("the code interpreter API", a.CodeAPI)
 	s.group.Add("the HTTP server", s.server)
 	s.group.Add("streams", a.Streams)
+	s.group.Add("agents", a.Agents)
 	s.group.Add("housekeeping", &background{work: a.housekeep})
 	s.group.Add("the configuration's watch", &background{work: func(ctx context.Context) { a.follow(ctx, watch) }})
 	return s, s.group.Start(ctx)

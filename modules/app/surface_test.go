@@ -165,7 +165,8 @@ func TestCredentialsAtEveryOperation(t *testing.T) {
 // What the server answers is what its document says.
 func TestAnswersAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite))
+	_, env := script(t, "- output: [{text: Hello.}]")
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
 	doc := document(t, s)
 	require.NoError(t, doc.Validate(t.Context()))
 	doc.Servers = nil
@@ -230,6 +231,12 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"DELETE", "/v1/files/" + session + "/" + file, "", 200},
 		{"DELETE", "/v1/files/" + session + "/" + file, "", 404},
 		{"GET", "/v1/health", "", 200},
+		{"POST", "/v1/skill/invoke", `{"query":"Hi"}`, 200},
+		{"POST", "/v1/skill/invoke", `{"query":""}`, 400},
+		{"POST", "/v1/skill/streamInvoke", `{"query":"Hi"}`, 200},
+		{"POST", "/v1/skill/streamInvoke", `{"query":""}`, 400},
+		{"POST", "/v1/action/abort", `{"resultId":"` + o.ResultID + `"}`, 200},
+		{"POST", "/v1/action/abort", `{"resultId":"none"}`, 404},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, strings.NewReader(c.body))
 		require.NoError(t, err)

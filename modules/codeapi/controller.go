@@ -2,9 +2,6 @@ package codeapi
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -82,26 +79,6 @@ func write(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
-func read(r *http.Request, into any) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return errs.New(errs.Unsupported, "The content type is not supported").Do("Send application/json.")
-	}
-	err := json.NewDecoder(r.Body).Decode(into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return errs.Newf(errs.Invalid, "%s must not be of type %s", first(wrong.Field, "The body"), wrong.Value)
-	}
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return errs.Newf(errs.TooLarge, "The request body is larger than %d bytes.", tooLarge.Limit)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return errs.New(errs.Invalid, "The request body is not JSON").With(err)
-	}
-	if err != nil {
-		return errs.New(errs.Invalid, "The request body is empty")
-	}
-	return nil
-}
-
 // phrases reports whether a caller is of the generation that hides answers
 // with other statuses than 200 from the model (design §2).
 func (c controller) phrases(r *http.Request) bool {
@@ -117,7 +94,7 @@ func (c controller) phrases(r *http.Request) bool {
 
 func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body codeProgram
-	if err := read(r, &body); err != nil {
+	if err := httpapi.ReadJSON(r, &body, false); err != nil {
 		return err
 	}
 	req, err := body.request()
@@ -133,7 +110,7 @@ func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor
 
 func (c controller) programmatic(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body codeProgramWithTools
-	if err := read(r, &body); err != nil {
+	if err := httpapi.ReadJSON(r, &body, false); err != nil {
 		return err
 	}
 	var reply Reply
@@ -164,7 +141,7 @@ type cancelledBody struct {
 
 func (c controller) cancel(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body cancelBody
-	if err := read(r, &body); err != nil {
+	if err := httpapi.ReadJSON(r, &body, false); err != nil {
 		return err
 	}
 	cancelled, err := c.Cancel(r.Context(), who, body.RequestID)

@@ -89,6 +89,19 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.NoError(t, err)
 			require.Empty(t, got)
 		},
+		"AddMessage": func(ctx context.Context, t *testing.T) {
+			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
+				return s.AddMessage(ctx, tx, ben.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: "his"})
+			}), run.ErrMissing)
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
+				return s.AddMessage(ctx, tx, anna.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: "hers"})
+			}))
+		},
+		"Messages": func(ctx context.Context, t *testing.T) {
+			got, err := s.Messages(ctx, ben, r.ResultID, r.Version)
+			require.NoError(t, err)
+			require.Empty(t, got)
+		},
 		"CreateCanvas": func(ctx context.Context, t *testing.T) {
 			_, err := s.CreateCanvas(ctx, ben, "his")
 			require.NoError(t, err)

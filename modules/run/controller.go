@@ -38,7 +38,12 @@ func (c controller) get(ctx context.Context, who actor.Actor, in *getInput) (res
 		version = &in.Version
 	}
 	r, err := c.service.Get(ctx, who, in.ResultID, version)
-	return toResultBody(r), err
+	if err != nil {
+		return resultBody{}, err
+	}
+	body := toResultBody(r)
+	body.Messages, err = c.service.Messages(ctx, who, r.ResultID, r.Version)
+	return body, err
 }
 
 func (c controller) list(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[resultBody], error) {

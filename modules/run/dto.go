@@ -20,21 +20,23 @@ type canvasInput struct {
 
 // resultBody is the wire contract's ActionResult.
 type resultBody struct {
-	ResultID   string    `json:"resultId"`
-	Version    int       `json:"version"`
-	Type       string    `json:"type"`
-	Title      string    `json:"title"`
-	Status     Status    `json:"status" enum:"waiting,running,finish,error,aborted"`
-	TargetType string    `json:"targetType,omitempty"`
-	TargetID   string    `json:"targetId,omitempty" doc:"The canvas, when targetType says so"`
-	Input      any       `json:"input,omitempty" doc:"What the run was started with"`
-	Toolsets   []string  `json:"toolsets,omitempty" nullable:"false"`
-	PTCEnabled bool      `json:"ptcEnabled" doc:"Written when the run ends"`
-	Errors     []string  `json:"errors,omitempty" nullable:"false"`
-	ErrorType  string    `json:"errorType,omitempty" doc:"systemError or userAbort"`
-	LastEvent  int64     `json:"lastEventId" doc:"The number of the newest event of the stream"`
-	CreatedAt  time.Time `json:"createdAt"`
-	UpdatedAt  time.Time `json:"updatedAt"`
+	ResultID   string   `json:"resultId"`
+	Version    int      `json:"version"`
+	Type       string   `json:"type"`
+	Title      string   `json:"title"`
+	Status     Status   `json:"status" enum:"waiting,running,finish,error,aborted"`
+	TargetType string   `json:"targetType,omitempty"`
+	TargetID   string   `json:"targetId,omitempty" doc:"The canvas, when targetType says so"`
+	Input      any      `json:"input,omitempty" doc:"What the run was started with"`
+	Toolsets   []string `json:"toolsets,omitempty" nullable:"false"`
+	PTCEnabled bool     `json:"ptcEnabled" doc:"Written when the run ends"`
+	Errors     []string `json:"errors,omitempty" nullable:"false"`
+	ErrorType  string   `json:"errorType,omitempty" doc:"systemError or userAbort"`
+	LastEvent  int64    `json:"lastEventId" doc:"The number of the newest event of the stream"`
+	// Messages come with a single run only.
+	Messages  []Message `json:"messages,omitempty" nullable:"false" doc:"The conversation, in order; lists leave it out"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 func toResultBody(r Run) resultBody {

@@ -113,6 +113,21 @@ func (rp repository) advance(tx database.Tx, uid, resultID string, version int, 
 	return 0, ErrEnded
 }
 
+// open holds the row of a run that is not over until the transaction ends.
+func (rp repository) open(tx database.Tx, uid, resultID string, version int) error {
+	var r row
+	err := database.Lock(database.Scoped(tx.Handle, uid)).Where("result_id = ? AND version = ?", resultID, version).Take(&r).Error
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return ErrMissing
+	case err != nil:
+		return err
+	case Status(r.Status).Final():
+		return ErrEnded
+	}
+	return nil
+}
+
 // renew is a system job: a process keeps the runs of all its users.
 func (repository) renew(tx database.Tx, owner string, until time.Time) error {
 	return database.Unscoped(tx.Handle).Model(&row{}).

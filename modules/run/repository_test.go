@@ -12,6 +12,7 @@ func TestRowsMatchTheSchema(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		databasetest.CheckRow(t, db, row{})
 		databasetest.CheckRow(t, db, eventRow{})
+		databasetest.CheckRow(t, db, messageRow{})
 		databasetest.CheckRow(t, db, canvasRow{})
 	})
 }

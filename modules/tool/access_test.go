@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"context"
 	"reflect"
 	"testing"
 
@@ -56,6 +57,17 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			},
 			"OpenProgram": func(t *testing.T) {
 				_, err := f.Service.OpenProgram(ctx, ben, r, tool.ProgramInput{Code: "pass"})
+				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
+			},
+			"ExecuteForModel": func(t *testing.T) {
+				_, _, err := f.Service.ExecuteForModel(ctx, ben, r, req.Toolset, req.Tool, req.Arguments)
+				require.ErrorIs(t, err, tool.ErrResultForeign)
+			},
+			"Perform": func(t *testing.T) {
+				_, _, err := f.Service.Perform(ctx, ben, r, "get_time", []byte(`{}`), func(context.Context) tool.Answer {
+					t.Error("executed in another user's run")
+					return tool.Answer{}
+				})
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
 			},
 			"CloseProgram": func(t *testing.T) {

@@ -58,6 +58,9 @@ type Context struct {
 	ResultID string
 	Version  *int
 	CanvasID string
+	// model says that a model of this server makes the call; no request can
+	// claim it.
+	model bool
 }
 
 // Request is one call as it was asked for.

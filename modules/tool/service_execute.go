@@ -28,21 +28,26 @@ import (
 // that has ended, a key used twice) and outages; none of them leaves a record
 // that is executing.
 func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Answer, error) {
+	_, answer, err := s.execute(ctx, a, req)
+	return answer, err
+}
+
+func (s *Service) execute(ctx context.Context, a actor.Actor, req Request) (Call, Answer, error) {
 	arguments, err := decodeArguments(req)
 	if err != nil {
-		return Answer{}, err
+		return Call{}, Answer{}, err
 	}
 	if !s.alive.enter(a.UID, s.Settings.MaxPerUser) {
-		return Answer{}, ErrTooMany
+		return Call{}, Answer{}, ErrTooMany
 	}
 	defer s.alive.leave(a.UID)
 	call, program, err := s.place(ctx, a, req)
 	if err != nil {
-		return Answer{}, err
+		return call, Answer{}, err
 	}
 	answer, seen, err := s.begin(ctx, call, req)
 	if err != nil || seen {
-		return answer, err
+		return call, answer, err
 	}
 	s.alive.add(call.CallID)
 	defer s.alive.drop(call.CallID)
@@ -51,7 +56,8 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Answ
 	defer cancel()
 	result := s.perform(ctx, a, call, program, arguments)
 	// From here on the caller may be gone: what happened is recorded anyway.
-	return s.settle(context.WithoutCancel(ctx), call, result)
+	answer, err = s.settle(context.WithoutCancel(ctx), call, result)
+	return call, answer, err
 }
 
 // decodeArguments checks the request and reads its arguments; none and null
@@ -98,6 +104,9 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (Call, 
 		c.Version = *req.Context.Version
 	}
 	var p program
+	if req.Context.model {
+		c.Origin, p.stepName = ids.Agent, req.Tool
+	}
 	if req.Context.ParentID != "" {
 		parent, err := s.rows.byID(s.Stores.DB.Read(ctx), a.UID, req.Context.ParentID)
 		if errors.Is(err, ErrMissing) || (err == nil && parent.Origin != ids.Agent) {

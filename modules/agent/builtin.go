@@ -1,0 +1,173 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// builtin makes a tool that this server is itself; its calls are recorded.
+func (j *job) builtin(name, description, schema string, work func(ctx context.Context, arguments json.RawMessage) (any, error)) Tool {
+	return Tool{
+		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema),
+		Run: func(ctx context.Context, c Call) (string, error) {
+			call, answer, err := j.service.Tools.Perform(ctx, j.actor, j.run, name, c.Arguments, func(ctx context.Context) tool.Answer {
+				data, err := work(ctx, c.Arguments)
+				if err != nil {
+					return tool.Refuse("FAILED", err.Error())
+				}
+				text, err := json.Marshal(data)
+				if err != nil {
+					return tool.Refuse(tool.CodeInternal, "The result cannot be written.")
+				}
+				return tool.Answer{Status: tool.Success, Data: text}
+			})
+			if err != nil {
+				return "", err
+			}
+			if answer.Status != tool.Success {
+				j.live.message(ctx, call.CallID, name, tool.Builtin, "failed", answer.Error)
+				return "", errors.New(answer.Error)
+			}
+			text := words(answer.Data)
+			j.live.message(ctx, call.CallID, name, tool.Builtin, "completed", text)
+			return text, nil
+		},
+	}
+}
+
+// words is a text as it is, and anything else as JSON.
+func words(data json.RawMessage) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return text
+	}
+	return string(data)
+}
+
+func (j *job) builtins() []Tool {
+	return []Tool{
+		j.builtin("get_time", "Tell the current date and time.",
+			`{"type":"object","properties":{"zone":{"type":["string","null"],"description":"Time zone such as Europe/Oslo; null for UTC"}},"required":["zone"],"additionalProperties":false}`,
+			func(_ context.Context, arguments json.RawMessage) (any, error) {
+				var in struct{ Zone *string }
+				if err := json.Unmarshal(arguments, &in); err != nil {
+					return nil, err
+				}
+				zone := time.UTC
+				if in.Zone != nil && *in.Zone != "" {
+					var err error
+					if zone, err = time.LoadLocation(*in.Zone); err != nil {
+						return nil, fmt.Errorf("there is no time zone %q", *in.Zone)
+					}
+				}
+				return time.Now().In(zone).Format("2006-01-02T15:04:05-07:00 Monday"), nil
+			}),
+		j.builtin("read_tool_result", "Read the whole result of an earlier tool call of yours, a piece at a time.",
+			`{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call"},"offset":{"type":"integer","minimum":0,"description":"Where to begin, in bytes"}},"required":["call_id","offset"],"additionalProperties":false}`,
+			func(ctx context.Context, arguments json.RawMessage) (any, error) {
+				var in struct {
+					CallID string `json:"call_id"`
+					Offset int
+				}
+				if err := json.Unmarshal(arguments, &in); err != nil {
+					return nil, err
+				}
+				return j.readResult(ctx, in.CallID, in.Offset)
+			}),
+	}
+}
+
+// piece is how much of a result is read at once.
+const piece = 32 << 10
+
+func (j *job) readResult(ctx context.Context, callID string, offset int) (any, error) {
+	data, err := j.service.Tools.Output(ctx, j.actor, callID)
+	if err != nil {
+		return nil, fmt.Errorf("there is no result of a call %q", callID)
+	}
+	if offset < 0 || offset > len(data) {
+		return nil, fmt.Errorf("the result has %d bytes; the offset must be between 0 and that", len(data))
+	}
+	end := min(offset+piece, len(data))
+	return map[string]any{
+		"bytes": len(data), "from": offset, "to": end, "text": strings.ToValidUTF8(string(data[offset:end]), "\uFFFD"),
+	}, nil
+}
+
+// search finds tools by words.
+func (j *job) search() Tool {
+	return j.builtin("search_tools", "Find tools that a program can call. Answers with their signatures.",
+		`{"type":"object","properties":{"query":{"type":"string","description":"Words of the name or the description; empty for all"}},"required":["query"],"additionalProperties":false}`,
+		func(_ context.Context, arguments json.RawMessage) (any, error) {
+			var in struct{ Query string }
+			if err := json.Unmarshal(arguments, &in); err != nil {
+				return nil, err
+			}
+			var found []string
+			for _, set := range j.sets {
+				for _, t := range set.Tools {
+					if matches(in.Query, set.Key+" "+t.Name+" "+t.Description) {
+						found = append(found, set.Key+": "+line(t))
+					}
+				}
+			}
+			if len(found) == 0 {
+				return "No tool matches. An empty query lists all.", nil
+			}
+			return strings.Join(found, "\n"), nil
+		})
+}
+
+// matches reports whether a text has every word of a query.
+func matches(query, text string) bool {
+	text = strings.ToLower(text)
+	for word := range strings.FieldsSeq(strings.ToLower(query)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// help tells all about one tool.
+func (j *job) help() Tool {
+	return j.builtin("help", "Tell everything about one tool that a program can call: its description and the whole schema of its parameters.",
+		`{"type":"object","properties":{"name":{"type":"string","description":"Its name, or toolset.name"}},"required":["name"],"additionalProperties":false}`,
+		func(_ context.Context, arguments json.RawMessage) (any, error) {
+			var in struct{ Name string }
+			if err := json.Unmarshal(arguments, &in); err != nil {
+				return nil, err
+			}
+			key, name, dotted := strings.Cut(in.Name, ".")
+			if !dotted {
+				key, name = "", in.Name
+			}
+			var near []string
+			for _, set := range j.sets {
+				for _, t := range set.Tools {
+					if (key == "" || key == set.Key) && (t.Name == name || stub.Name(sandbox.Python, t.Name) == name) {
+						return described(set.Key, t), nil
+					}
+					near = append(near, set.Key+"."+t.Name)
+				}
+			}
+			return nil, fmt.Errorf("there is no tool %q; there are: %s", in.Name, strings.Join(near, ", "))
+		})
+}
+
+func described(key string, t toolset.ToolDefinition) string {
+	signature := compact.Signature("", compact.Tool{Name: t.Name, Input: t.InputSchema})
+	return fmt.Sprintf("%s: %s\n\n%s\n\nParameters:\n%s", key, signature, strings.TrimSpace(t.Description), t.InputSchema)
+}

@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/model"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// live shows a run as it happens and writes its messages. It implements
+// Observer; calls of tools are shown by their own records.
+type live struct {
+	service *Service
+	run     run.Run
+	logger  *slog.Logger
+
+	mu        sync.Mutex
+	messageID string // of the answer that is being written
+	text      strings.Builder
+	reasoning strings.Builder
+	shown     [2]int // bytes of both that were shown
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+func newLive(ctx context.Context, s *Service, r run.Run) *live {
+	l := &live{
+		service: s, run: r, logger: s.Logger, messageID: ids.New(ids.Message),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go l.show(ctx)
+	return l
+}
+
+// show writes what came since it last looked, so that the words of a model do
+// not cost a transaction each.
+func (l *live) show(ctx context.Context) {
+	defer close(l.done)
+	tick := time.NewTicker(l.service.Settings.Flush)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.flush(ctx)
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+// close shows what is left.
+func (l *live) close(ctx context.Context) {
+	close(l.stop)
+	<-l.done
+	l.flush(ctx)
+}
+
+// Delta implements Observer.
+func (l *live) Delta(d model.Delta) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch d.Kind {
+	case model.Text:
+		l.text.WriteString(d.Text)
+	case model.Reasoning:
+		l.reasoning.WriteString(d.Text)
+	case model.Restart:
+		// What was shown stays with its message, which gets no content.
+		l.next()
+	}
+}
+
+// next begins another message.
+func (l *live) next() {
+	l.messageID, l.shown = ids.New(ids.Message), [2]int{}
+	l.text.Reset()
+	l.reasoning.Reset()
+}
+
+// flush shows the words that were not shown yet.
+func (l *live) flush(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text, reasoning := l.text.String()[l.shown[0]:], l.reasoning.String()[l.shown[1]:]
+	if text == "" && reasoning == "" {
+		return
+	}
+	payload := map[string]any{"messageId": l.messageID, "step": map[string]string{"name": "answer"}, "content": text}
+	if reasoning != "" {
+		payload["reasoningContent"] = reasoning
+	}
+	if l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) }) {
+		l.shown = [2]int{l.text.Len(), l.reasoning.Len()}
+	}
+}
+
+func (l *live) event(ctx context.Context, tx database.Tx, t run.EventType, payload any) error {
+	_, err := l.service.Runs.Append(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewEvent{Type: t, Payload: payload})
+	return err
+}
+
+// append writes in one transaction. What cannot be shown is in the log only;
+// the run goes on.
+func (l *live) append(ctx context.Context, work func(ctx context.Context, tx database.Tx) error) bool {
+	// What has happened is shown also when the run is being ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := l.service.DB.InTx(ctx, func(tx database.Tx) error { return work(ctx, tx) }); err != nil {
+		l.logger.WarnContext(ctx, "a run is not shown live", "resultId", l.run.ResultID, "error", err)
+		return false
+	}
+	return true
+}
+
+// Answered implements Observer: the answer becomes a message.
+func (l *live) Answered(ctx context.Context, r model.Response) {
+	l.flush(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	usage, err := json.Marshal(map[string]int64{"inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output})
+	if err != nil {
+		return // numbers always marshal
+	}
+	l.append(ctx, func(ctx context.Context, tx database.Tx) error {
+		if l.text.Len()+l.reasoning.Len() > 0 {
+			err := l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
+				MessageID: l.messageID, Type: run.AI, Content: l.text.String(), Reasoning: l.reasoning.String(), Usage: usage,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return l.event(ctx, tx, run.TokenUsage, map[string]any{"tokenUsage": map[string]any{
+			"modelName": r.Model, "inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output, "cacheReadTokens": r.Usage.InputDetails.Cached,
+		}})
+	})
+	l.next()
+}
+
+// Called implements Observer.
+func (l *live) Called(ctx context.Context, c Call) {
+	l.logger.InfoContext(ctx, "a model calls a tool", "resultId", l.run.ResultID, "tool", c.Name)
+}
+
+// Returned implements Observer.
+func (l *live) Returned(ctx context.Context, c Call, _ string, failed error) {
+	if _, stack, ok := Panic(failed); ok {
+		l.logger.ErrorContext(ctx, "a tool panicked", "resultId", l.run.ResultID, "tool", c.Name, "stack", string(stack))
+	}
+}
+
+// message records what a tool gave the model back.
+func (l *live) message(ctx context.Context, callID, toolName, toolsetKey, status, content string) {
+	meta, err := json.Marshal(map[string]string{"toolName": toolName, "toolsetId": toolsetKey, "toolsetKey": toolsetKey, "toolCallId": callID, "status": status})
+	if err != nil {
+		return // texts always marshal
+	}
+	l.append(ctx, func(ctx context.Context, tx database.Tx) error {
+		return l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
+			Type: run.Tool, Content: content, CallMeta: meta, CallID: callID,
+		})
+	})
+}

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sdkbundle"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Policy decides about programmatic tool calling.
+type Policy interface {
+	Decide(q ptc.Question) ptc.Decision
+}
+
+// Programs run code.
+type Programs interface {
+	Execute(ctx context.Context, a actor.Actor, req program.Request) (program.Outcome, error)
+}
+
+// Catalogue describes tools.
+type Catalogue interface {
+	Export(ctx context.Context, a actor.Actor, keys []string) ([]toolset.Definition, []toolset.Failure, error)
+}
+
+// SDK describes what programs can import.
+type SDK interface {
+	Context(ctx context.Context, a actor.Actor, keys []string) (sdkbundle.Context, error)
+}
+
+// Streams shows runs live.
+type Streams interface {
+	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, resultID string, version *int, after int64) error
+}
+
+// Deps is what the module needs.
+type Deps struct {
+	DB       *database.DB
+	Runs     *run.Service
+	Tools    *tool.Service
+	Programs Programs
+	Streams  Streams
+	Wake     *wake.Hub
+	Access   Access
+	// Model is nil where none is configured.
+	Model    Model
+	Settings Settings
+	Logger   *slog.Logger
+}
+
+// Access is what an agent is allowed and given.
+type Access struct {
+	Policy Policy
+	Tools  Catalogue
+	SDK    SDK
+}
+
+// Settings are the limits of agents.
+type Settings struct {
+	Limits Limits
+	// MaxRuns is how many runs this process works on at once.
+	MaxRuns int
+	// CodeTimeout bounds one program that names no time.
+	CodeTimeout time.Duration
+	// Flush is how often the words of an answer are shown.
+	Flush time.Duration
+}
+
+// Module is the wired package.
+type Module struct{ Service *Service }
+
+// New wires the module and starts nothing.
+func New(d Deps) *Module {
+	if d.Settings.Flush == 0 {
+		d.Settings.Flush = 50 * time.Millisecond
+	}
+	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}}}
+}
+
+// Start implements lifecycle.Service: runs begin with their requests.
+func (m *Module) Start(context.Context) error { return nil }
+
+// Stop ends the runs of this process, with an error that says so, and returns
+// when they are recorded.
+func (m *Module) Stop(ctx context.Context) error { return m.Service.stop(ctx) }
+
+// maxBody is the largest request.
+const maxBody = 1 << 20
+
+// Register adds the module's routes.
+func (m *Module) Register(api *httpapi.API) {
+	failures := []errs.Code{errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "invoke-skill", Method: http.MethodPost, Path: "/v1/skill/invoke", Tag: "skill",
+		Summary:     "Start an agent",
+		Description: "Answers at once. Watch the run on /v1/action/{resultId}/events, read it on /v1/action/result, end it with /v1/action/abort.",
+		Errors:      failures, BodyLimit: maxBody,
+	}, m.invoke)
+	api.Raw(httpapi.Operation{
+		ID: "stream-invoke-skill", Method: http.MethodPost, Path: "/v1/skill/streamInvoke", Tag: "skill",
+		Summary: "Start an agent and watch it, as server-sent events",
+		Description: "Takes the body of /v1/skill/invoke and answers with the stream of /v1/action/{resultId}/events. The run goes on when " +
+			"the client leaves; resume there with the resultId of any event.",
+		Errors: failures, BodyLimit: maxBody, Body: invokeBody{},
+	}, m.streamInvoke)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "abort-action", Method: http.MethodPost, Path: "/v1/action/abort", Tag: "action",
+		Summary: "End a run", Description: "Ends its programs and calls, too. Works on any server. A run that has ended stays as it is.",
+		Errors: []errs.Code{errs.ResultMissing},
+	}, m.abort)
+}
+
+// Service runs agents.
+type Service struct {
+	Deps
+
+	mu      sync.Mutex
+	stopped bool
+	running map[string]context.CancelCauseFunc // by result id and version
+	work    sync.WaitGroup
+}

@@ -1,0 +1,253 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/model"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// Request asks an agent something.
+type Request struct {
+	Query    string
+	Title    string
+	Toolsets []string
+	ResultID string
+	CanvasID string
+	Choice   json.RawMessage // as model.Choice returns it
+	OneByOne bool
+}
+
+// Errors of the service.
+var (
+	ErrNoModel = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
+	ErrBusy    = errs.New(errs.RateLimited, "This server works on as many runs as it may.").Do("Wait for some to end, then ask again.").After(time.Second)
+	errAborted = errors.New("aborted by the user")
+	errStopped = errors.New("the server stops")
+)
+
+// runType is the type of runs that are agents.
+const runType = "skill"
+
+// settleTimeout bounds the last records of a run.
+const settleTimeout = 30 * time.Second
+
+// Invoke starts a run and returns when it is recorded. It goes on without the
+// caller, until it ends, is aborted or the server stops.
+func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
+	if s.Model == nil {
+		return run.Run{}, ErrNoModel
+	}
+	if !utf8.ValidString(req.Query) || strings.ContainsRune(req.Query, 0) {
+		return run.Run{}, errs.New(errs.Invalid, "query must be UTF-8 without NUL.")
+	}
+	s.mu.Lock()
+	full, stopped := len(s.running) >= s.Settings.MaxRuns, s.stopped
+	if !full && !stopped {
+		s.work.Add(1)
+	}
+	s.mu.Unlock()
+	switch {
+	case stopped:
+		return run.Run{}, ErrNoModel.With(errStopped)
+	case full:
+		return run.Run{}, ErrBusy
+	}
+	r, err := s.create(ctx, a, req)
+	if err != nil {
+		s.work.Done()
+		return run.Run{}, err
+	}
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.mu.Lock()
+	s.running[key(r)] = cancel
+	if s.stopped {
+		cancel(errStopped)
+	}
+	s.mu.Unlock()
+	go func() {
+		defer s.work.Done()
+		defer s.forget(r)
+		s.execute(work, a, r, req)
+	}()
+	return r, nil
+}
+
+func key(r run.Run) string { return fmt.Sprintf("%s/%d", r.ResultID, r.Version) }
+
+func (s *Service) forget(r run.Run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[key(r)](nil)
+	delete(s.running, key(r))
+}
+
+// create records the run and what the user said.
+func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
+	input, err := json.Marshal(map[string]string{"query": req.Query})
+	if err != nil {
+		return run.Run{}, err
+	}
+	title := req.Title
+	if title == "" {
+		title = string([]rune(req.Query)[:min(80, len([]rune(req.Query)))])
+	}
+	r, err := s.Runs.Create(ctx, a, run.CreateParams{
+		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: input, Toolsets: req.Toolsets,
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, s.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: req.Query})
+	})
+}
+
+// execute is the whole of a run, from the decision to its end.
+func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Request) {
+	decision := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
+	stop := s.watch(ctx, a, r)
+	defer stop()
+	err := s.turn(ctx, a, r, req, decision)
+	finish := run.Finish{Status: run.Done, PTCEnabled: decision.Enabled}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
+		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}
+	case errors.Is(cause, errStopped):
+		finish.Status, finish.Errors = run.Failed, []string{"The server stopped. Run it again."}
+	case err != nil:
+		finish.Status, finish.Errors = run.Failed, []string{sentence(err)}
+		s.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	err = s.DB.InTx(ctx, func(tx database.Tx) error {
+		if finish.Status == run.Failed {
+			if err := s.tellError(ctx, tx, r, finish.Errors[0]); err != nil {
+				return err
+			}
+		}
+		return s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, finish)
+	})
+	if err != nil && !errors.Is(err, run.ErrEnded) {
+		s.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
+	}
+}
+
+// sentence is what the user may know of an error.
+func sentence(err error) string {
+	if refusal, ok := errors.AsType[*model.Error](err); ok {
+		return refusal.Error()
+	}
+	for _, known := range []error{ErrLimit, ErrEmpty, ErrCut} {
+		if errors.Is(err, known) {
+			return err.Error()
+		}
+	}
+	return errs.Message(err)
+}
+
+// tellError shows the failure of a run, in the form of the wire contract.
+func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text string) error {
+	_, err := s.Runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Error, Payload: map[string]any{
+		"error":       map[string]any{"success": false, "errCode": string(errs.Internal), "errMsg": "The run failed."},
+		"originError": text,
+	}})
+	return err
+}
+
+// watch ends the context of a run that somebody ended in the database: an
+// abort may arrive at any server.
+func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop func()) {
+	woken, unsubscribe := s.Wake.Subscribe(run.Topic(r.ResultID))
+	done := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		tick := time.NewTicker(time.Second) // a wake-up may be lost
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-woken:
+			case <-tick.C:
+			}
+			now, err := s.Runs.Get(ctx, a, r.ResultID, &r.Version)
+			if err == nil && now.Status.Final() {
+				s.cancel(r, run.ErrEnded)
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		unsubscribe()
+		<-finished
+	}
+}
+
+func (s *Service) cancel(r run.Run, cause error) (here bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cancel, here := s.running[key(r)]
+	if here {
+		cancel(cause)
+	}
+	return here
+}
+
+// Abort ends a run of the actor's, wherever it runs. It reports false when it
+// had ended before, and returns run.ErrMissing when there is none.
+func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, version *int) (bool, error) {
+	r, err := s.Runs.Get(ctx, a, resultID, version)
+	if err != nil {
+		return false, err
+	}
+	if r.Status.Final() {
+		return false, nil
+	}
+	if s.cancel(r, errAborted) {
+		return true, nil
+	}
+	// Another server's: it sees the end in the database.
+	err = s.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
+	})
+	if errors.Is(err, run.ErrEnded) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s *Service) stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	for _, cancel := range s.running {
+		cancel(errStopped)
+	}
+	s.mu.Unlock()
+	gone := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"time"
+
+	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/model"
+)
+
+func (a *App) agents() *agent.Module {
+	c := a.Config
+	d := agent.Deps{
+		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Streams: a.Streams.Service, Wake: a.Hub,
+		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service},
+		Settings: agent.Settings{
+			Limits: agent.Limits{
+				Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Tokens: int64(c.Agent.MaxTokens), Repeats: c.Agent.MaxRepeats,
+				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
+			},
+			MaxRuns: c.Agent.MaxRuns, CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
+		},
+		Logger: a.Logger,
+	}
+	if c.Model.Name != "" {
+		d.Model = model.New(model.Config{
+			BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey.Reveal(), Headers: c.Model.HeaderMap(), Model: c.Model.Name, MaxOutput: int64(c.Model.MaxOutput),
+			Retries: c.Model.Retries, Timeout: c.Model.Timeout, LogOutput: c.Model.LogOutput, Logger: a.Logger,
+		})
+	}
+	return agent.New(d)
+}

@@ -1,0 +1,260 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/scripted"
+)
+
+// script starts a scripted model and returns it with what configures a server
+// to use it.
+func script(t *testing.T, text string) (*scripted.Server, []string) {
+	t.Helper()
+	parsed, err := scripted.Parse([]byte("name: test\nturns:\n" + text))
+	require.NoError(t, err)
+	s := scripted.New(parsed)
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	return s, []string{"MODEL_NAME=scripted", "MODEL_BASE_URL=" + web.URL, "MODEL_API_KEY=sk-model-secret", "MODEL_HEADERS=X-Team: header-secret"}
+}
+
+// eventsOf reads a stream to its end.
+func eventsOf(t *testing.T, body *bufio.Scanner) []map[string]any {
+	t.Helper()
+	var list []map[string]any
+	body.Buffer(nil, 8<<20)
+	for body.Scan() {
+		data, ok := strings.CutPrefix(body.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e map[string]any
+		require.NoError(t, json.Unmarshal([]byte(data), &e))
+		list = append(list, e)
+	}
+	return list
+}
+
+func (s *instance) stream(t *testing.T, key string, body map[string]any) (*http.Response, *bufio.Scanner) {
+	t.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/skill/streamInvoke", strings.NewReader(string(text)))
+	require.NoError(t, err)
+	r.Header.Set("X-API-Key", key)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { answer.Body.Close() })
+	return answer, bufio.NewScanner(answer.Body)
+}
+
+type result struct {
+	Status     string
+	PTCEnabled bool
+	Errors     []string
+	Messages   []struct {
+		Type, Content, ToolCallID string
+		ToolCallMeta              map[string]string
+		UsageMeta                 map[string]int
+	}
+}
+
+func (s *instance) result(t *testing.T, key, id string) result {
+	t.Helper()
+	a := s.send(key, "GET", "/v1/action/result?resultId="+id, nil)
+	require.Equal(t, 200, a.status, a.raw)
+	var r result
+	require.NoError(t, json.Unmarshal(a.body.Data, &r))
+	return r
+}
+
+// finished waits for the end of a run through its stream.
+func (s *instance) finished(t *testing.T, key, id string) result {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/action/"+id+"/events", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-API-Key", key)
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	eventsOf(t, bufio.NewScanner(answer.Body))
+	return s.result(t, key, id)
+}
+
+// A model writes a program; the program calls tools; the model sees what it
+// printed and answers. What the tools returned is in no request to the model,
+// and everything is shown live and written down.
+func TestAgentWritesCode(t *testing.T) {
+	t.Parallel()
+	model, env := script(t, `
+- expect: [execute_code, search_tools, "Imports: from refly_tools", "get_weather", "What is the weather"]
+  reject: ["demo_get_weather"]
+  output:
+    - reasoning: "I need the weather."
+    - text: "I look it up. "
+    - call:
+        name: exec_code
+        arguments:
+          code: |
+            from refly_tools.demo import Demo
+            r = [Demo.get_weather(city=c, file_name_title=c) for c in ("Oslo", "Rome", "Cairo", "Oslo", "Rome")]
+            print("calls", len(r), "failed", sum(x["status"] != "success" for x in r))
+          timeout: null
+- expect: ["calls 5 failed 0"]
+  reject: [celsius, forecast]
+  output: [{text: "All five "}, {text: "are fine."}]
+  usage: {input: 900, output: 40}
+`)
+	each(t, func(t *testing.T, s *instance) {
+		answer, body := s.stream(t, s.key, map[string]any{"query": "What is the weather?", "toolsets": []string{"demo"}, "title": "Weather"})
+		require.Equal(t, 200, answer.StatusCode)
+		list := eventsOf(t, body)
+		var names []string
+		var text strings.Builder
+		for _, e := range list {
+			names = append(names, fmt.Sprint(e["event"]))
+			if e["event"] == "stream" {
+				text.WriteString(fmt.Sprint(e["content"]))
+			}
+		}
+		require.Equal(t, "start", names[0])
+		require.Equal(t, "end", names[len(names)-1])
+		require.Equal(t, 6, count(names, "tool_call_start"), "%v", names)
+		require.Equal(t, 6, count(names, "tool_call_end"), "%v %v", names, s.result(t, s.key, fmt.Sprint(list[0]["resultId"])))
+		require.Equal(t, 2, count(names, "token_usage"))
+		require.Equal(t, "I look it up. All five are fine.", text.String())
+
+		r := s.result(t, s.key, fmt.Sprint(list[0]["resultId"]))
+		require.Equal(t, "finish", r.Status)
+		require.True(t, r.PTCEnabled)
+		require.Len(t, r.Messages, 4)
+		require.Equal(t, "human", r.Messages[0].Type)
+		require.Equal(t, "ai", r.Messages[1].Type)
+		require.Equal(t, "tool", r.Messages[2].Type)
+		require.Equal(t, "calls 5 failed 0\n", r.Messages[2].Content)
+		require.Equal(t, "execute_code", r.Messages[2].ToolCallMeta["toolName"])
+		require.True(t, strings.HasPrefix(r.Messages[2].ToolCallID, "agent:"))
+		require.Equal(t, "All five are fine.", r.Messages[3].Content)
+		require.Equal(t, map[string]int{"inputTokens": 900, "outputTokens": 40}, r.Messages[3].UsageMeta)
+		require.NotContains(t, s.log.String(), "secret")
+	}, env...)
+	for _, raw := range model.Requests() {
+		require.Equal(t, 4+1, strings.Count(string(raw), `"type":"function"`), "direct tools, execute_code, and no other schema")
+	}
+}
+
+func count(list []string, want string) (n int) {
+	for _, v := range list {
+		if v == want {
+			n++
+		}
+	}
+	return n
+}
+
+// With PTC off, a model gets the tools themselves, with their whole schemas,
+// and no way to run code; it is billed the same.
+func TestAgentWithoutCode(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- expect: [demo_get_weather, get_time]
+  reject: [execute_code, search_tools, refly_tools]
+  output: [{call: {name: demo_get_weather, arguments: {city: Oslo, file_name_title: x}}}, {call: {name: get_time, arguments: {zone: Mars/Base}}}]
+- expect: [celsius, "there is no time zone"]
+  output: [{text: "Cold."}]
+`)
+	each(t, func(t *testing.T, s *instance) {
+		a := s.send(s.key, "POST", "/v1/skill/invoke", map[string]any{"input": map[string]any{"query": "Weather in Oslo?"}, "toolsets": []string{"demo"}, "resultId": "ar-plain"})
+		require.Equal(t, 200, a.status, a.raw)
+		r := s.finished(t, s.key, "ar-plain")
+		require.Equal(t, "finish", r.Status, "%v", r.Errors)
+		require.False(t, r.PTCEnabled)
+		require.Equal(t, 1, s.count("SELECT COUNT(*) FROM credit_usages WHERE action_result_id = 'ar-plain'"))
+		require.Equal(t, 2, s.count("SELECT COUNT(*) FROM tool_call_results WHERE result_id = 'ar-plain' AND type = 'agent'"))
+		// The same id again is its next version.
+		again := s.send(s.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Weather in Oslo?", "toolsets": []string{"demo"}, "resultId": "ar-plain"})
+		require.Contains(t, again.raw, `"version":1`)
+		require.Equal(t, "finish", s.finished(t, s.key, "ar-plain").Status)
+	}, append(env, "PTC_MODE=off")...)
+}
+
+// An abort ends the model's tools, from any server; a run of somebody else's
+// cannot be seen, watched or ended.
+func TestAgentAborted(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- output: [{call: {name: execute_code, arguments: {code: "print('on', flush=True)\nimport time; time.sleep(100)", timeout: null}}}]
+`)
+	url := databasetest.URL(t, database.Postgres)
+	here, there := serve(t, url, env...), serve(t, url, env...)
+	answer, body := here.stream(t, here.key, map[string]any{"query": "Wait", "resultId": "ar-long"})
+	require.Equal(t, 200, answer.StatusCode)
+	for body.Scan() {
+		if strings.Contains(body.Text(), `"content":"on"`) {
+			break
+		}
+	}
+	ben := here.another("ben")
+	require.Equal(t, 404, here.send(ben, "POST", "/v1/action/abort", map[string]any{"resultId": "ar-long"}).status)
+	require.Equal(t, 404, here.send(ben, "GET", "/v1/action/result?resultId=ar-long", nil).status)
+	begin := time.Now()
+	a := there.send(here.key, "POST", "/v1/action/abort", map[string]any{"resultId": "ar-long"})
+	require.Equal(t, 200, a.status, a.raw)
+	require.Contains(t, a.raw, `"aborted":true`)
+	r := here.finished(t, here.key, "ar-long")
+	require.Equal(t, "aborted", r.Status)
+	// The program is ended as well, and recorded.
+	require.Eventually(t, func() bool {
+		return here.count("SELECT COUNT(*) FROM tool_call_results WHERE result_id = 'ar-long' AND status = 'failed'") == 1
+	}, 20*time.Second, 20*time.Millisecond)
+	require.Less(t, time.Since(begin), 20*time.Second)
+	require.Contains(t, there.send(here.key, "POST", "/v1/action/abort", map[string]any{"resultId": "ar-long"}).raw, `"aborted":false`)
+}
+
+func TestAgentFailures(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, "- fail: [{status: 400, code: model_not_found, message: no such model}]\n  output: [{text: Fine now.}]\n")
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	answer, body := s.stream(t, s.key, map[string]any{"query": "Hi"})
+	require.Equal(t, 200, answer.StatusCode)
+	list := eventsOf(t, body)
+	require.Equal(t, "error", list[1]["event"])
+	require.Contains(t, list[1]["originError"], "no such model")
+	id := fmt.Sprint(list[0]["resultId"])
+	r := s.result(t, s.key, id)
+	require.Equal(t, "error", r.Status)
+	require.Contains(t, r.Errors[0], "status 400 (model_not_found): no such model")
+	// It can be run again.
+	s.send(s.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Hi", "resultId": id})
+	require.Equal(t, "finish", s.finished(t, s.key, id).Status)
+
+	for want, body := range map[string]map[string]any{
+		"query is empty":          {"query": " "},
+		"toolChoice is not":       {"query": "x", "toolChoice": "maybe"},
+		"There is no such canvas": {"query": "x", "canvasId": "c-none"},
+		"resultId must be":        {"query": "x", "resultId": "a b"},
+		"odd":                     {"query": "x", "odd": 1},
+	} {
+		for _, path := range []string{"/v1/skill/invoke", "/v1/skill/streamInvoke"} {
+			a := s.send(s.key, "POST", path, body)
+			require.GreaterOrEqual(t, a.status, 400, path)
+			require.Contains(t, a.raw, want, path)
+		}
+	}
+	none := serve(t, databasetest.URL(t, database.SQLite))
+	a := none.send(none.key, "POST", "/v1/skill/invoke", map[string]any{"query": "x"})
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.raw, "MODEL_NAME")
+}

@@ -1,0 +1,67 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+)
+
+// AddMessage adds a message to a run that has not ended, after all others. It
+// returns ErrMissing when the run is not the user's and ErrEnded after its
+// end.
+func (s *Service) AddMessage(_ context.Context, tx database.Tx, uid, resultID string, version int, m NewMessage) error {
+	if err := s.repo.open(tx, uid, resultID, version); err != nil {
+		return fmt.Errorf("add message: %w", err)
+	}
+	now := s.now()
+	r := messageRow{
+		MessageID: m.MessageID, ResultID: resultID, Version: version, Type: m.Type, Content: storable(m.Content),
+		ReasoningContent: textOf(m.Reasoning), UsageMeta: rawOf(m.Usage), ToolCallMeta: rawOf(m.CallMeta), ToolCallID: textOf(m.CallID),
+		CreatedAt: now, UpdatedAt: now,
+	}
+	if r.MessageID == "" {
+		r.MessageID = ids.New(ids.Message)
+	}
+	if err := s.repo.insertMessage(tx, &r); err != nil {
+		return fmt.Errorf("add message: %w", err)
+	}
+	return nil
+}
+
+// Messages returns the conversation of a run, in order; none when the run is
+// not the caller's.
+func (s *Service) Messages(ctx context.Context, a actor.Actor, resultID string, version int) ([]Message, error) {
+	rows, err := s.repo.messages(s.db.Read(ctx), a.UID, resultID, version)
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", err)
+	}
+	messages := make([]Message, len(rows))
+	for i, r := range rows {
+		messages[i] = r.message()
+	}
+	return messages, nil
+}
+
+// storable is a text that every database takes.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func textOf(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return new(storable(s))
+}
+
+func rawOf(m json.RawMessage) *string {
+	if len(m) == 0 {
+		return nil
+	}
+	return new(storable(string(m)))
+}
