@@ -218,6 +218,9 @@ type Model struct {
 	// of one attempt.
 	Retries int           `key:"retries" env:"MODEL_RETRIES"`
 	Timeout time.Duration `key:"timeout" env:"MODEL_TIMEOUT"`
+	// InputPrice and OutputPrice are credits for a million tokens.
+	InputPrice  string `key:"inputPrice" env:"MODEL_INPUT_PRICE" also:"number"`
+	OutputPrice string `key:"outputPrice" env:"MODEL_OUTPUT_PRICE" also:"number"`
 	// LogOutput writes the raw output of every response to the log.
 	LogOutput bool `key:"logOutput" env:"MODEL_LOG_OUTPUT"`
 }

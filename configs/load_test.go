@@ -199,6 +199,7 @@ func TestProblems(t *testing.T) {
 		"model address":             {"", []string{"MODEL_BASE_URL=api.example.com"}, "MODEL_BASE_URL (model.baseUrl) must be a URL"},
 		"model headers":             {"", []string{"MODEL_HEADERS=X Team: blue"}, "MODEL_HEADERS (model.headers) must be headers"},
 		"model headers of nothing":  {"", []string{"MODEL_HEADERS=blue"}, "MODEL_HEADERS (model.headers) must be headers"},
+		"model price":               {"", []string{"MODEL_INPUT_PRICE=much"}, "MODEL_INPUT_PRICE (model.inputPrice) must be credits"},
 		"code timeout":              {"", []string{"PTC_TIMEOUT=301"}, "PTC_TIMEOUT (agent.codeTimeout) must be between 1 and 300 seconds"},
 		"sandbox most over limit":   {"", []string{"SANDBOX_MAX_TIMEOUT_MS=300001"}, "between 1000 and 300000"},
 		"tool timeout":              {"", []string{"TOOL_TIMEOUT=301s"}, "at most TOOL_MAX_TIMEOUT"},

@@ -36,6 +36,7 @@ func (l *loader) validate() {
 var (
 	moduleForm = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 	headerForm = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+	priceForm  = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,6})?$`)
 )
 
 // must records a problem with a field unless ok holds or the field already
@@ -168,6 +169,9 @@ func (l *loader) validateAgent() {
 		l.must(&m.Headers, headerForm.MatchString(name), `must be headers like "X-Team: blue", separated by commas`)
 	}
 	l.must(&m.Headers, m.Headers == "" || len(m.HeaderMap()) > 0, `must be headers like "X-Team: blue", separated by commas`)
+	for _, price := range []*string{&m.InputPrice, &m.OutputPrice} {
+		l.must(price, priceForm.MatchString(*price), "must be credits for a million tokens, such as 150 or 0.5")
+	}
 	mustBeWithin(l, &m.MaxOutput, 0, 10_000_000, "between 0 and 10000000")
 	mustBeWithin(l, &m.Retries, 0, 20, "between 0 and 20")
 	mustBeWithin(l, &m.Timeout, time.Second, time.Hour, "between 1s and 1h")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/tool"
@@ -86,7 +87,42 @@ func (j *job) builtins() []Tool {
 				}
 				return j.readResult(ctx, in.CallID, in.Offset)
 			}),
+		j.builtin("read_agent_result", "Read how an earlier run of the user's ended: its question, its answer and its status.",
+			`{"type":"object","properties":{"result_id":{"type":"string","description":"The id of the run"}},"required":["result_id"],"additionalProperties":false}`,
+			func(ctx context.Context, arguments json.RawMessage) (any, error) {
+				var in struct {
+					ResultID string `json:"result_id"`
+				}
+				if err := json.Unmarshal(arguments, &in); err != nil {
+					return nil, err
+				}
+				return j.readRun(ctx, in.ResultID)
+			}),
 	}
+}
+
+func (j *job) readRun(ctx context.Context, resultID string) (any, error) {
+	r, err := j.service.Runs.Get(ctx, j.actor, resultID, nil)
+	if err != nil {
+		return nil, fmt.Errorf("there is no run %q", resultID)
+	}
+	messages, err := j.service.Runs.Messages(ctx, j.actor, r.ResultID, r.Version)
+	if err != nil {
+		return nil, errors.New("the run cannot be read at the moment")
+	}
+	out := map[string]any{"status": r.Status, "title": r.Title}
+	for _, m := range messages {
+		switch m.Type {
+		case run.Human:
+			out["question"] = m.Content
+		case run.AI:
+			out["answer"] = m.Content // the last one counts
+		}
+	}
+	if len(r.Errors) > 0 {
+		out["errors"] = r.Errors
+	}
+	return out, nil
 }
 
 // piece is how much of a result is read at once.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/model"
@@ -120,7 +121,7 @@ func (l *live) append(ctx context.Context, work func(ctx context.Context, tx dat
 	return true
 }
 
-// Answered implements Observer: the answer becomes a message.
+// Answered implements Observer: the answer becomes a message, and is paid for.
 func (l *live) Answered(ctx context.Context, r model.Response) {
 	l.flush(ctx)
 	l.mu.Lock()
@@ -137,6 +138,13 @@ func (l *live) Answered(ctx context.Context, r model.Response) {
 			if err != nil {
 				return err
 			}
+		}
+		err := l.service.Billing.ChargeModel(ctx, tx, billing.ModelCharge{
+			UID: l.run.UID, ResultID: l.run.ResultID, Version: l.run.Version, Model: r.Model, Input: r.Usage.Input, Output: r.Usage.Output,
+			Price: l.service.Settings.Price.Of(r.Usage.Input, r.Usage.Output),
+		})
+		if err != nil {
+			return err
 		}
 		return l.event(ctx, tx, run.TokenUsage, map[string]any{"tokenUsage": map[string]any{
 			"modelName": r.Model, "inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output, "cacheReadTokens": r.Usage.InputDetails.Cached,

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -40,6 +41,11 @@ type SDK interface {
 	Context(ctx context.Context, a actor.Actor, keys []string) (sdkbundle.Context, error)
 }
 
+// Billing is where answers of models are paid for.
+type Billing interface {
+	ChargeModel(ctx context.Context, tx database.Tx, c billing.ModelCharge) error
+}
+
 // Streams shows runs live.
 type Streams interface {
 	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, resultID string, version *int, after int64) error
@@ -52,6 +58,7 @@ type Deps struct {
 	Tools    *tool.Service
 	Programs Programs
 	Streams  Streams
+	Billing  Billing
 	Wake     *wake.Hub
 	Access   Access
 	// Model is nil where none is configured.
@@ -74,6 +81,8 @@ type Settings struct {
 	MaxRuns int
 	// CodeTimeout bounds one program that names no time.
 	CodeTimeout time.Duration
+	// Price is what the model's tokens cost its users.
+	Price billing.ModelPrice
 	// Flush is how often the words of an answer are shown.
 	Flush time.Duration
 }

@@ -4,20 +4,32 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/model"
 )
 
-func (a *App) agents() *agent.Module {
+func (a *App) agents() (*agent.Module, error) {
 	c := a.Config
+	input, err := money.Parse(c.Model.InputPrice)
+	if err != nil {
+		return nil, err
+	}
+	output, err := money.Parse(c.Model.OutputPrice)
+	if err != nil {
+		return nil, err
+	}
 	d := agent.Deps{
-		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Streams: a.Streams.Service, Wake: a.Hub,
+		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Streams: a.Streams.Service,
+		Billing: a.Credits.Service, Wake: a.Hub,
 		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service},
 		Settings: agent.Settings{
 			Limits: agent.Limits{
 				Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Tokens: int64(c.Agent.MaxTokens), Repeats: c.Agent.MaxRepeats,
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},
-			MaxRuns: c.Agent.MaxRuns, CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
+			MaxRuns: c.Agent.MaxRuns, Price: billing.ModelPrice{Input: input, Output: output},
+			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
 		},
 		Logger: a.Logger,
 	}
@@ -27,5 +39,5 @@ func (a *App) agents() *agent.Module {
 			Retries: c.Model.Retries, Timeout: c.Model.Timeout, LogOutput: c.Model.LogOutput, Logger: a.Logger,
 		})
 	}
-	return agent.New(d)
+	return agent.New(d), nil
 }

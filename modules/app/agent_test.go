@@ -149,9 +149,14 @@ func TestAgentWritesCode(t *testing.T) {
 		require.Equal(t, "All five are fine.", r.Messages[3].Content)
 		require.Equal(t, map[string]int{"inputTokens": 900, "outputTokens": 40}, r.Messages[3].UsageMeta)
 		require.NotContains(t, s.log.String(), "secret")
-	}, env...)
+		// 900 tokens in and 40 out of the second answer; the first by length.
+		usage := s.send(s.key, "GET", "/v1/credit/usage", nil)
+		require.Equal(t, 2, strings.Count(usage.raw, `"usageType":"model_call"`), usage.raw)
+		require.Contains(t, usage.raw, `"amount":0.094`)
+		require.Contains(t, usage.raw, `"modelName":"scripted:test"`)
+	}, append(env, "MODEL_INPUT_PRICE=100", "MODEL_OUTPUT_PRICE=100")...)
 	for _, raw := range model.Requests() {
-		require.Equal(t, 4+1, strings.Count(string(raw), `"type":"function"`), "direct tools, execute_code, and no other schema")
+		require.Equal(t, 5+1, strings.Count(string(raw), `"type":"function"`), "builtins, execute_code, and no other schema")
 	}
 }
 
@@ -257,4 +262,88 @@ func TestAgentFailures(t *testing.T) {
 	a := none.send(none.key, "POST", "/v1/skill/invoke", map[string]any{"query": "x"})
 	require.Equal(t, 503, a.status)
 	require.Contains(t, a.raw, "MODEL_NAME")
+}
+
+// Fifty runs on two processes over one database: one process is killed. The
+// runs of the other finish untouched; those of the dead one end with an error
+// on the streams of the survivor, and can be run again.
+func TestAgentsOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(0.7); print('mark')", timeout: null}}}]
+- expect: [mark]
+  output: [{text: "Done."}]
+`)
+	env = append(env, "TOOL_LEASE=3s", "LOG_LEVEL=error")
+	url := databasetest.URL(t, database.Postgres)
+	survivor := serve(t, url, env...)
+	listen := freeAddress(t)
+	dies := spawn(t, environ(t, url, append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)...))
+	const each = 25
+	start := func(at, name string) {
+		a := (&instance{t: t, url: at}).send(survivor.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Go", "resultId": name})
+		require.Equal(t, 200, a.status, a.raw)
+	}
+	for n := range each {
+		start(survivor.url, fmt.Sprintf("ar-lives-%d", n))
+		start("http://"+listen, fmt.Sprintf("ar-dies-%d", n))
+	}
+	ended := make(chan string, 2*each)
+	for n := range each {
+		for _, name := range []string{fmt.Sprintf("ar-lives-%d", n), fmt.Sprintf("ar-dies-%d", n)} {
+			go func() { ended <- survivor.finished(t, survivor.key, name).Status }()
+		}
+	}
+	require.Eventually(t, func() bool {
+		return survivor.count("SELECT COUNT(*) FROM tool_call_results WHERE result_id LIKE 'ar-dies-%' AND status = 'completed'") > 0
+	}, time.Minute, 20*time.Millisecond)
+	require.NoError(t, dies.cmd.Process.Kill())
+	statuses := map[string]int{}
+	for range 2 * each {
+		statuses[<-ended]++
+	}
+	require.Equal(t, 2*each, statuses["finish"]+statuses["error"], "%v", statuses)
+	require.Positive(t, statuses["error"])
+	require.Equal(t, each, survivor.count("SELECT COUNT(*) FROM action_results WHERE result_id LIKE 'ar-lives-%' AND status = 'finish'"))
+	require.Zero(t, survivor.count("SELECT COUNT(*) FROM tool_call_results WHERE status = 'executing'"))
+	require.Zero(t, survivor.count("SELECT COUNT(*) FROM action_results WHERE status = 'running'"))
+	for n := range each {
+		if r := survivor.result(t, survivor.key, fmt.Sprintf("ar-dies-%d", n)); r.Status == "error" {
+			require.Contains(t, r.Errors[0], "interrupted")
+			start(survivor.url, fmt.Sprintf("ar-dies-%d", n))
+			require.Equal(t, "finish", survivor.finished(t, survivor.key, fmt.Sprintf("ar-dies-%d", n)).Status)
+			return
+		}
+	}
+	t.Error("no run was interrupted")
+}
+
+// What a model can look up: the whole of an earlier result, and earlier runs;
+// nobody else's.
+func TestAgentReadsWhatWas(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- output: [{call: {name: help, arguments: {name: demo.get_weather}}}, {call: {name: help, arguments: {name: nothing}}}, {call: {name: search_tools, arguments: {query: "weather city"}}}, {call: {name: search_tools, arguments: {query: zzz}}}]
+- expect: ["get_weather(city: str", "Name of the city, such as Rome", "there is no tool \"nothing\"", "No tool matches"]
+  output: [{text: "First answer."}]
+`)
+	url := databasetest.URL(t, database.Postgres)
+	s := serve(t, url, env...)
+	s.send(s.key, "POST", "/v1/skill/invoke", map[string]any{"query": "First?", "resultId": "ar-first", "toolsets": []string{"demo"}})
+	r := s.finished(t, s.key, "ar-first")
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+
+	for key, want := range map[string]string{s.key: "First answer.", s.another("ben"): "there is no run"} {
+		_, second := script(t, `
+- output: [{call: {name: read_agent_result, arguments: {result_id: ar-first}}}, {call: {name: read_tool_result, arguments: {call_id: "agent:none", offset: 0}}}, {call: {name: get_time, arguments: {zone: Europe/Oslo}}}]
+- expect: ["`+want+`", "there is no result of a call", "+0"]
+  output: [{text: ok}]
+`)
+		other := serve(t, url, second...)
+		a := other.send(key, "POST", "/v1/skill/invoke", map[string]any{"query": "Second?"})
+		var started struct{ ResultID string }
+		require.NoError(t, json.Unmarshal(a.body.Data, &started))
+		r := other.finished(t, key, started.ResultID)
+		require.Equal(t, "finish", r.Status, "%v", r.Errors)
+	}
 }

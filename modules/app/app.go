@@ -138,7 +138,9 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
-	a.Agents = a.agents()
+	if a.Agents, err = a.agents(); err != nil {
+		return err
+	}
 	a.register()
 	return nil
 }

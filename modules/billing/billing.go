@@ -3,6 +3,7 @@
 package billing
 
 import (
+	"math/big"
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -21,6 +22,32 @@ type Charge struct {
 	Price    money.Amount // list price
 }
 
+// ModelCharge is one answer of a language model to be paid for.
+type ModelCharge struct {
+	UID      string
+	ResultID string
+	Version  int
+	Model    string
+	Input    int64 // tokens
+	Output   int64
+	Price    money.Amount
+}
+
+// ModelPrice is what tokens cost: credits for a million of each kind.
+type ModelPrice struct{ Input, Output money.Amount }
+
+// Of is the price of so many tokens, rounded to the smallest part of a credit.
+func (p ModelPrice) Of(input, output int64) money.Amount {
+	const million = 1_000_000
+	cost := new(big.Int).Mul(big.NewInt(int64(p.Input)), big.NewInt(input))
+	cost.Add(cost, new(big.Int).Mul(big.NewInt(int64(p.Output)), big.NewInt(output)))
+	cost.Div(cost.Add(cost, big.NewInt(million/2)), big.NewInt(million))
+	if !cost.IsInt64() || cost.Int64() > int64(money.Max) {
+		return money.Max
+	}
+	return money.Amount(cost.Int64())
+}
+
 // Receipt is what a call cost: Due by the list, Amount after what is free.
 type Receipt struct{ Amount, Due money.Amount }
 
@@ -36,6 +63,7 @@ type Usage struct {
 	CallID    string
 	Meta      string // JSON {"toolName","toolsetKey"}
 	Text      string
+	Model     string // that answered; empty for a tool
 	CreatedAt time.Time
 }
 
@@ -71,6 +99,7 @@ var (
 // The kinds of usage and debt of the PTC reference and the wire contract.
 const (
 	toolCall  = "tool_call"
+	modelCall = "model_call"
 	overdraft = "usage_overdraft"
 )
 

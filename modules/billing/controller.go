@@ -55,6 +55,7 @@ type usageBody struct {
 	Version        *int            `json:"version,omitempty"`
 	ToolCallID     string          `json:"toolCallId,omitempty"`
 	ToolCallMeta   json.RawMessage `json:"toolCallMeta,omitempty"`
+	ModelName      string          `json:"modelName,omitempty"`
 	Description    string          `json:"description,omitempty"`
 	CreatedAt      int64           `json:"createdAt"`
 }
@@ -62,7 +63,7 @@ type usageBody struct {
 func toBody(u Usage) usageBody {
 	b := usageBody{
 		UsageID: u.UsageID, UsageType: u.Type, Amount: u.Amount, DueAmount: u.Due, ActionResultID: u.ResultID, Version: u.Version,
-		ToolCallID: u.CallID, Description: u.Text, CreatedAt: u.CreatedAt.UnixMilli(),
+		ToolCallID: u.CallID, ModelName: u.Model, Description: u.Text, CreatedAt: u.CreatedAt.UnixMilli(),
 	}
 	if u.Meta != "" {
 		b.ToolCallMeta = json.RawMessage(u.Meta)

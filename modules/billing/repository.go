@@ -25,7 +25,10 @@ type usageRow struct {
 	Description    *string
 	ToolCallID     *string
 	ToolCallMeta   *string
-	CreatedAt      time.Time
+	ModelName      *string
+	// ModelUsageDetails is JSON {"inputTokens","outputTokens"}.
+	ModelUsageDetails *string
+	CreatedAt         time.Time
 }
 
 func (usageRow) TableName() string { return "credit_usages" }
@@ -33,7 +36,7 @@ func (usageRow) TableName() string { return "credit_usages" }
 func (r usageRow) usage() Usage {
 	return Usage{
 		PK: r.PK, UsageID: r.UsageID, Type: r.UsageType, Amount: r.Amount, Due: r.DueAmount, ResultID: text(r.ActionResultID),
-		Version: r.Version, CallID: text(r.ToolCallID), Meta: text(r.ToolCallMeta), Text: text(r.Description), CreatedAt: r.CreatedAt.UTC(),
+		Version: r.Version, CallID: text(r.ToolCallID), Meta: text(r.ToolCallMeta), Text: text(r.Description), Model: text(r.ModelName), CreatedAt: r.CreatedAt.UTC(),
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 		row, err := s.rows.usageOf(tx.Handle, c.UID, c.CallID)
 		return Receipt{Amount: row.Amount, Due: row.DueAmount}, err
 	}
-	return receipt, s.deduct(tx, c, receipt.Amount)
+	return receipt, s.deduct(tx, c.UID, "call "+c.CallID, receipt.Amount)
 }
 
 func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err error) {
@@ -65,11 +65,36 @@ func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err
 	return s.rows.insertUsage(tx, row)
 }
 
+// ChargeModel pays for one answer of a model in the caller's transaction, which
+// also records the answer. An answer that costs nothing leaves no row. What is
+// free for tools is not free here.
+func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) error {
+	if c.Price <= 0 {
+		return nil
+	}
+	if _, err := s.rows.lockUser(tx, c.UID, s.Now(), s.Now()); err != nil {
+		return err
+	}
+	details, err := json.Marshal(map[string]int64{"inputTokens": c.Input, "outputTokens": c.Output})
+	if err != nil {
+		return err
+	}
+	_, err = s.rows.insertUsage(tx, usageRow{
+		UsageID: ids.New(ids.Usage), UID: c.UID, Amount: c.Price, DueAmount: c.Price, UsageType: modelCall,
+		ActionResultID: optional(c.ResultID), Version: &c.Version, Description: optional("Model call: " + c.Model),
+		ModelName: optional(c.Model), ModelUsageDetails: optional(string(details)), CreatedAt: s.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	return s.deduct(tx, c.UID, "run "+c.ResultID, c.Price)
+}
+
 // deduct takes credits from the recharges that expire first; what they do not
-// cover becomes a debt.
-func (s *Service) deduct(tx database.Tx, c Charge, amount money.Amount) error {
+// cover becomes a debt, for which there is a reason.
+func (s *Service) deduct(tx database.Tx, uid, reason string, amount money.Amount) error {
 	now := s.Now()
-	lots, err := s.rows.live(tx.Handle, c.UID, now)
+	lots, err := s.rows.live(tx.Handle, uid, now)
 	if err != nil {
 		return err
 	}
@@ -88,8 +113,8 @@ func (s *Service) deduct(tx database.Tx, c Charge, amount money.Amount) error {
 		return nil
 	}
 	return s.rows.insertDebt(tx, debtRow{
-		DebtID: ids.New(ids.Debt), UID: c.UID, Amount: amount, Balance: amount, Enabled: true, Source: overdraft,
-		Description: optional("Overdraft by call " + c.CallID), CreatedAt: now, UpdatedAt: now,
+		DebtID: ids.New(ids.Debt), UID: uid, Amount: amount, Balance: amount, Enabled: true, Source: overdraft,
+		Description: optional("Overdraft by " + reason), CreatedAt: now, UpdatedAt: now,
 	})
 }
 

@@ -326,6 +326,14 @@ func TestAnotherTenant(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
+			"ChargeModel": func() { // nor one for a model
+				err := db.InTx(t.Context(), func(tx database.Tx) error {
+					return s.ChargeModel(t.Context(), tx, billing.ModelCharge{UID: carol.UID, ResultID: "ar-1", Model: "m", Price: credit})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
 			"Grant": func() {}, // for operators; it names its user
 		}
 		for m := range reflect.TypeFor[*billing.Service]().Methods() {
@@ -338,6 +346,38 @@ func TestAnotherTenant(t *testing.T) {
 		}
 		if got := fmt.Sprint(balance(t, s, alice).Net); got != "9" {
 			t.Errorf("alice has %s credits, want 9", got)
+		}
+	})
+}
+
+func TestModelCalls(t *testing.T) {
+	t.Parallel()
+	price := billing.ModelPrice{Input: 2 * credit, Output: 10 * credit}
+	for tokens, want := range map[[2]int64]string{{0, 0}: "0", {1_000_000, 0}: "2", {500_000, 100_000}: "2", {1, 1}: "0.000012", {1 << 62, 1 << 62}: money.Max.String()} {
+		if got := price.Of(tokens[0], tokens[1]).String(); got != want {
+			t.Errorf("%v cost %s, want %s", tokens, got, want)
+		}
+	}
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s, a := service(db), newUser(t, db)
+		grant(t, s, a, 3*credit, time.Hour)
+		for _, p := range []money.Amount{2 * credit, 0, 2 * credit} {
+			err := db.InTx(t.Context(), func(tx database.Tx) error {
+				return s.ChargeModel(t.Context(), tx, billing.ModelCharge{UID: a.UID, ResultID: "ar-1", Version: 1, Model: "gpt-x", Input: 5, Output: 6, Price: p})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b := balance(t, s, a); b.Net != -credit || b.Debt != credit {
+			t.Errorf("%+v", b)
+		}
+		page, err := s.Usages(t.Context(), a, httpapi.PageQuery{Limit: 10})
+		if err != nil || len(page.Items) != 2 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if u := page.Items[0]; u.Type != "model_call" || u.Model != "gpt-x" || u.CallID != "" || u.ResultID != "ar-1" || *u.Version != 1 || u.Amount != 2*credit {
+			t.Errorf("%+v", u)
 		}
 	})
 }
