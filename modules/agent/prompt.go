@@ -50,7 +50,7 @@ func (p Prompt) String() string {
 	b.WriteString(`
 # Tools in Python
 
-Some of your tools exist as Python only. Use them in programs that you run with execute_code; they cannot be called in any other way. search_tools finds them, help tells all about one.
+Some of your tools exist as Python only. Use them in programs that you run with execute_code; they cannot be called in any other way. search_tools finds them and help tells all about one, as tools and, in programs, as functions that return text.
 
 Order of calls. ` + p.order() + `
 Try first: when a loop would make five calls or more, the first program makes exactly one of them and prints the shape of what comes back. The next one does the rest.

@@ -118,8 +118,8 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 	decision := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
 	stop := s.watch(ctx, a, r)
 	defer stop()
-	err := s.turn(ctx, a, r, req, decision)
-	finish := run.Finish{Status: run.Done, PTCEnabled: decision.Enabled}
+	model, err := s.turn(ctx, a, r, req, decision)
+	finish := run.Finish{Status: run.Done, PTCEnabled: decision.Enabled, Model: model}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
 		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}

@@ -30,8 +30,9 @@ type job struct {
 	sets     []toolset.Definition
 }
 
-// turn lets the model answer what the user said.
-func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Request, decision ptc.Decision) error {
+// turn lets the model answer what the user said, and returns which model that
+// was.
+func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Request, decision ptc.Decision) (model string, err error) {
 	var keys []string
 	for _, k := range req.Toolsets {
 		if !ptc.IsBuiltin(k) {
@@ -45,7 +46,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	if len(keys) > 0 {
 		sets, failures, err := s.Access.Tools.Export(ctx, a, keys)
 		if err != nil {
-			return err
+			return "", err
 		}
 		j.sets = sets
 		for _, f := range failures { // one that is broken does not take the others with it
@@ -56,9 +57,8 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	prompt := Prompt{Code: decision.Enabled, Sequential: decision.Sequential, Missing: missing}
 	list := j.builtins()
 	if decision.Enabled {
-		var err error
 		if prompt.Toolsets, err = j.described(ctx); err != nil {
-			return err
+			return "", err
 		}
 		list = append(list, j.code(), j.search(), j.help())
 	} else {
@@ -66,7 +66,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	}
 	tools, err := NewTools(list...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	tools.alias("exec_code", executeCode)
 	for _, note := range tools.Notes {
@@ -75,8 +75,8 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	loop := &Loop{
 		Model: s.Model, System: prompt.String(), Tools: tools, Limits: s.Settings.Limits, Choice: req.Choice, OneByOne: req.OneByOne, Observer: l,
 	}
-	_, err = loop.Turn(ctx, nil, req.Query)
-	return err
+	o, err := loop.Turn(ctx, nil, req.Query)
+	return o.Model, err
 }
 
 // described are the toolsets as the prompt shows them: the documentation of

@@ -62,6 +62,7 @@ func (s *instance) stream(t *testing.T, key string, body map[string]any) (*http.
 
 type result struct {
 	Status     string
+	ModelName  string
 	PTCEnabled bool
 	Errors     []string
 	Messages   []struct {
@@ -139,6 +140,7 @@ func TestAgentWritesCode(t *testing.T) {
 		r := s.result(t, s.key, fmt.Sprint(list[0]["resultId"]))
 		require.Equal(t, "finish", r.Status)
 		require.True(t, r.PTCEnabled)
+		require.Equal(t, "scripted:test", r.ModelName)
 		require.Len(t, r.Messages, 4)
 		require.Equal(t, "human", r.Messages[0].Type)
 		require.Equal(t, "ai", r.Messages[1].Type)

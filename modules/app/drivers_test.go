@@ -24,9 +24,15 @@ func TestEveryDriverServes(t *testing.T) {
 			s := serve(t, databasetest.URL(t, database.SQLite), more...)
 			o := s.run(map[string]any{"toolsets": []string{"demo"}, "code": `
 from refly_tools.demo import Demo
-Demo.list_cities(file_name_title="cities")`})
+Demo.list_cities(file_name_title="cities")
+print(search_tools("weather")); print(help("demo.get_weather").splitlines()[0]); print(help("none"))
+help(int)`})
 			require.Equal(t, "completed", o.Status, o.Stderr)
 			require.Len(t, o.ToolCalls, 1)
+			require.Contains(t, o.Stdout, "demo: get_weather(city: str")
+			require.Contains(t, o.Stdout, "\ndemo: get_weather(city: str, file_name_title: str")
+			require.Contains(t, o.Stdout, "There is no tool 'none'. search_tools() lists all.")
+			require.Contains(t, o.Stdout, "Help on class int")
 			require.Equal(t, "completed", o.ToolCalls[0].Status)
 
 			e := s.code("/exec/programmatic", map[string]any{

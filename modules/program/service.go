@@ -2,11 +2,13 @@ package program
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/portico-run/portico/modules/compact"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -17,6 +19,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
 )
 
 // Service runs programs.
@@ -66,7 +69,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, err
 	}
-	stubs, err := s.stubs(ctx, a, req)
+	stubs, looked, err := s.tools(ctx, a, req)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +88,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	id := identity{key: key, call: call}
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: warnings}
 	o.Job = sandbox.Job{
-		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: files(bundle),
+		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: append(files(bundle), looked...),
 		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Stubs: stubs, Output: o.log.line,
 	}
 	return o, nil
@@ -146,15 +149,16 @@ func files(b sdkbundle.Bundle) []sandbox.File {
 	return out
 }
 
-// stubs are the tools of the toolsets that the program names, as functions. A
-// name that two of them have gets its toolset in front, in both.
-func (s *Service) stubs(ctx context.Context, a actor.Actor, req Request) ([]sandbox.Stub, error) {
+// tools are the tools of the toolsets that the program names, as functions and
+// as the catalogue it can look them up in. A name that two of them have gets
+// its toolset in front, in both.
+func (s *Service) tools(ctx context.Context, a actor.Actor, req Request) ([]sandbox.Stub, []sandbox.File, error) {
 	if len(req.Toolsets) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	sets, _, err := s.Access.Tools.Export(ctx, a, req.Toolsets)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var stubs []sandbox.Stub
 	count := map[string]int{}
@@ -172,7 +176,36 @@ func (s *Service) stubs(ctx context.Context, a actor.Actor, req Request) ([]sand
 			stubs[i].Identifier = stub.Name(req.Language, stubs[i].Toolset+"_"+stubs[i].Name)
 		}
 	}
-	return stubs, nil
+	text, err := json.Marshal(catalogue(sets))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the catalogue of tools: %w", err)
+	}
+	return stubs, []sandbox.File{{Path: "catalog.json", Content: text}}, nil
+}
+
+// cataloged is one tool in the catalogue of a program.
+type cataloged struct {
+	Toolset     string          `json:"toolset"`
+	Name        string          `json:"name"`
+	Identifier  string          `json:"identifier"`
+	Signature   string          `json:"signature"`
+	Line        string          `json:"line"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+func catalogue(sets []toolset.Definition) []cataloged {
+	list := []cataloged{}
+	for _, set := range sets {
+		for _, t := range set.Tools {
+			described := compact.Tool{Name: t.Name, Description: t.Description, Input: t.InputSchema}
+			list = append(list, cataloged{
+				Toolset: set.Key, Name: t.Name, Identifier: stub.Name(sandbox.Python, t.Name), Description: t.Description, Schema: t.InputSchema,
+				Signature: compact.Signature("", described), Line: compact.Line("", described),
+			})
+		}
+	}
+	return list
 }
 
 // run finds the run a program works in, or creates it. ours is true when the

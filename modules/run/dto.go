@@ -30,6 +30,7 @@ type resultBody struct {
 	Input      any      `json:"input,omitempty" doc:"What the run was started with"`
 	Toolsets   []string `json:"toolsets,omitempty" nullable:"false"`
 	PTCEnabled bool     `json:"ptcEnabled" doc:"Written when the run ends"`
+	ModelName  string   `json:"modelName,omitempty" doc:"The language model that answered; written when the run ends"`
 	Errors     []string `json:"errors,omitempty" nullable:"false"`
 	ErrorType  string   `json:"errorType,omitempty" doc:"systemError or userAbort"`
 	LastEvent  int64    `json:"lastEventId" doc:"The number of the newest event of the stream"`
@@ -42,7 +43,7 @@ type resultBody struct {
 func toResultBody(r Run) resultBody {
 	b := resultBody{
 		ResultID: r.ResultID, Version: r.Version, Type: r.Type, Title: r.Title, Status: r.Status,
-		Toolsets: r.Toolsets, PTCEnabled: r.PTCEnabled, Errors: r.Errors, ErrorType: r.ErrorType,
+		Toolsets: r.Toolsets, PTCEnabled: r.PTCEnabled, ModelName: r.Model, Errors: r.Errors, ErrorType: r.ErrorType,
 		LastEvent: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	if r.CanvasID != "" {

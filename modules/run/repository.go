@@ -22,6 +22,7 @@ type row struct {
 	Type           string
 	UID            string
 	Title          string
+	ModelName      *string
 	TargetType     *string
 	TargetID       *string
 	Input          *string
@@ -44,7 +45,7 @@ func (r row) run() Run {
 	out := Run{
 		ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title,
 		Input: deref(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
-		PTCEnabled: r.PTCEnabled, Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
+		PTCEnabled: r.PTCEnabled, Model: deref(r.ModelName), Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
 		Seq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if deref(r.TargetType) == targetCanvas {

@@ -39,8 +39,10 @@ type Run struct {
 	Status   Status
 	// PTCEnabled is written when the run ends, as the PTC reference says.
 	PTCEnabled bool
-	Errors     []string
-	ErrorType  string // systemError, userAbort, or empty
+	// Model is the language model that answered, written when the run ends.
+	Model     string
+	Errors    []string
+	ErrorType string // systemError, userAbort, or empty
 	// Seq is the number of the newest event.
 	Seq       int64
 	CreatedAt time.Time
@@ -128,6 +130,8 @@ type Finish struct {
 	Status     Status // a final one
 	PTCEnabled bool
 	Errors     []string
+	// Model is the language model that answered; empty for runs without one.
+	Model string
 }
 
 // errorType is the wire contract's word for who ended the run.

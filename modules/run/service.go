@@ -138,7 +138,7 @@ func (s *Service) Finish(_ context.Context, tx database.Tx, uid, resultID string
 		return fmt.Errorf("finish run: %q is not a final status", f.Status)
 	}
 	seq, err := s.repo.advance(tx, uid, resultID, version, map[string]any{
-		"status": string(f.Status), "ptc_enabled": f.PTCEnabled, "errors": list(f.Errors),
+		"status": string(f.Status), "ptc_enabled": f.PTCEnabled, "errors": list(f.Errors), "model_name": textOf(f.Model),
 		"error_type": f.errorType(), "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.now(),
 	})
 	if err != nil {

@@ -166,11 +166,11 @@ func (k *keeper) Put(files []sandbox.File) error {
 	defer k.mu.Unlock()
 	for _, file := range files {
 		if err := k.send(frame{'W', file.Path, file.Content}, carryTimeout); err != nil {
-			return err
+			return sandbox.ErrCapsuleGone.With(err) // no user code ran
 		}
 		f, err := k.next(carryTimeout)
 		if err != nil {
-			return err
+			return sandbox.ErrCapsuleGone.With(err)
 		}
 		if f.name == "" {
 			continue

@@ -14,7 +14,7 @@ import traceback
 import types
 
 import portico_runtime.job
-from portico_runtime import calls, channel, rewrite
+from portico_runtime import calls, catalog, channel, rewrite
 
 PROGRAM = "/mnt/data/main.py"
 RUNTIME = "/run/portico-python/"
@@ -72,6 +72,8 @@ def load(job):
     if job["stubs"]:
         names["ToolExecutionError"] = calls.ToolExecutionError
         names[rewrite.RESULT] = calls.result
+    if os.path.exists(catalog.PATH):
+        names["search_tools"], names["help"] = catalog.search_tools, catalog.help
     names["__portico_return__"] = rewrite.Return
 
     source, tools = job["code"], [stub["identifier"] for stub in job["stubs"] or []]

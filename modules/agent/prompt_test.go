@@ -1,0 +1,36 @@
+package agent_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/agent"
+)
+
+// A23, and the section about code rule by rule: contracts/refly.md §6.10.
+func TestPrompt(t *testing.T) {
+	t.Parallel()
+	off := agent.Prompt{Missing: []string{"gmail"}}.String()
+	for _, part := range []string{"You are an agent", "call one when", "as soon as you can answer", "Markdown", "limited number of calls", "do not work at the moment: gmail"} {
+		require.Contains(t, off, part)
+	}
+	require.NotContains(t, off, "Python")
+
+	on := agent.Prompt{Code: true, Toolsets: []agent.Described{
+		{Key: "weather", Docs: "# Weather\nWeather.get(city)"}, {Key: "mail", Lines: []string{"send(to: str) -> str  # Sends"}},
+	}}
+	text := on.String()
+	for _, part := range []string{
+		"execute_code", "cannot be called in any other way", "depend on each other", "create, update, delete, send", "max_workers=min(len(items), 5)",
+		"threads, not asyncio", "five calls or more", "never whole results", "from refly_tools.<toolset> import <Class>", "credentials are not needed",
+		"Do not sleep", "A short look around", "Toolsets: weather, mail", "# Weather\nWeather.get(city)", "## mail\n\nsend(to: str) -> str  # Sends",
+	} {
+		require.Contains(t, text, part)
+	}
+	on.Sequential = true
+	text = on.String()
+	require.Contains(t, text, "one call after the other, always")
+	require.NotContains(t, text, "ThreadPoolExecutor")
+	require.Contains(t, agent.Prompt{Code: true}.String(), "Toolsets: \n")
+}
