@@ -276,7 +276,7 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 - expect: [mark]
   output: [{text: "Done."}]
 `)
-	env = append(env, "TOOL_LEASE=3s", "LOG_LEVEL=error")
+	env = append(env, "TOOL_LEASE=10s", "LOG_LEVEL=error", "SANDBOX_MAX_CONCURRENT=30")
 	url := databasetest.URL(t, database.Postgres)
 	survivor := serve(t, url, env...)
 	listen := freeAddress(t)
