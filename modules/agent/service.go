@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/lifecycle"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -239,15 +240,5 @@ func (s *Service) stop(ctx context.Context) error {
 		cancel(errStopped)
 	}
 	s.mu.Unlock()
-	gone := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(gone)
-	}()
-	select {
-	case <-gone:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return lifecycle.Wait(ctx, &s.work)
 }

@@ -3,6 +3,8 @@ package codeapi
 import (
 	"context"
 	"sync"
+
+	"github.com/portico-run/portico/modules/internal/lifecycle"
 )
 
 // paused holds the programs of this process that may be continued.
@@ -76,15 +78,5 @@ func (p *paused) stop(ctx context.Context) error {
 		e.cancel(errStopped)
 	}
 	p.mu.Unlock()
-	gone := make(chan struct{})
-	go func() {
-		p.running.Wait()
-		close(gone)
-	}()
-	select {
-	case <-gone:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return lifecycle.Wait(ctx, &p.running)
 }
