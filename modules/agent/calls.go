@@ -70,10 +70,6 @@ func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage
 	return shorten.Text(text, t.limits.Output)
 }
 
-// errPanic is a tool that panicked: its own fault, which costs nobody else
-// anything.
-var errPanic = errors.New("the tool failed inside")
-
 func execute(ctx context.Context, e *entry, c Call) (text string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -83,15 +79,14 @@ func execute(ctx context.Context, e *entry, c Call) (text string, err error) {
 	return e.Run(ctx, c)
 }
 
-// panicError keeps the panic for the log; the model is told less.
+// panicError is a tool that panicked, which costs nobody else anything. It
+// keeps the panic for the log; the model is told less.
 type panicError struct {
 	value any
 	stack []byte
 }
 
-func (*panicError) Error() string { return errPanic.Error() }
-
-func (*panicError) Unwrap() error { return errPanic }
+func (*panicError) Error() string { return "the tool failed inside" }
 
 // Panic is the value and the stack of a tool that panicked, for logs; ok is
 // false for other errors.

@@ -98,7 +98,7 @@ func (l *live) flush(ctx context.Context) {
 	if reasoning != "" {
 		payload["reasoningContent"] = reasoning
 	}
-	if l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) }) {
+	if l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) }) == nil {
 		l.shown = [2]int{l.text.Len(), l.reasoning.Len()}
 	}
 }
@@ -108,29 +108,30 @@ func (l *live) event(ctx context.Context, tx database.Tx, t run.EventType, paylo
 	return err
 }
 
-// append writes in one transaction. What cannot be shown is in the log only;
-// the run goes on.
-func (l *live) append(ctx context.Context, work func(ctx context.Context, tx database.Tx) error) bool {
-	// What has happened is shown also when the run is being ended.
+// append writes in one transaction, also when the run is being ended. What
+// cannot be shown is in the log; whether the run goes on without it is the
+// caller's.
+func (l *live) append(ctx context.Context, work func(ctx context.Context, tx database.Tx) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	if err := l.service.DB.InTx(ctx, func(tx database.Tx) error { return work(ctx, tx) }); err != nil {
+	err := l.service.DB.InTx(ctx, func(tx database.Tx) error { return work(ctx, tx) })
+	if err != nil {
 		l.logger.WarnContext(ctx, "a run is not shown live", "resultId", l.run.ResultID, "error", err)
-		return false
 	}
-	return true
+	return err
 }
 
-// Answered implements Observer: the answer becomes a message, and is paid for.
-func (l *live) Answered(ctx context.Context, r model.Response) {
+// Answered implements Observer: the answer becomes a message, and is paid for,
+// or the run ends.
+func (l *live) Answered(ctx context.Context, r model.Response) error {
 	l.flush(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	usage, err := json.Marshal(map[string]int64{"inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output})
 	if err != nil {
-		return // numbers always marshal
+		return err
 	}
-	l.append(ctx, func(ctx context.Context, tx database.Tx) error {
+	err = l.append(ctx, func(ctx context.Context, tx database.Tx) error {
 		if l.text.Len()+l.reasoning.Len() > 0 {
 			err := l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
 				MessageID: l.messageID, Type: run.AI, Content: l.text.String(), Reasoning: l.reasoning.String(), Usage: usage,
@@ -151,6 +152,7 @@ func (l *live) Answered(ctx context.Context, r model.Response) {
 		}})
 	})
 	l.next()
+	return err
 }
 
 // Called implements Observer.
@@ -171,7 +173,7 @@ func (l *live) message(ctx context.Context, callID, toolName, toolsetKey, status
 	if err != nil {
 		return // texts always marshal
 	}
-	l.append(ctx, func(ctx context.Context, tx database.Tx) error {
+	_ = l.append(ctx, func(ctx context.Context, tx database.Tx) error { // the record of the call has it, too
 		return l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
 			Type: run.Tool, Content: content, CallMeta: meta, CallID: callID,
 		})

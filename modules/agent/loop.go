@@ -23,7 +23,9 @@ type Model interface {
 // come from several goroutines.
 type Observer interface {
 	Delta(d model.Delta)
-	Answered(ctx context.Context, r model.Response)
+	// Answered is told of a whole answer, before its calls are executed. An
+	// error ends the turn.
+	Answered(ctx context.Context, r model.Response) error
 	// Called is told of a call before it is executed, Returned after it.
 	Called(ctx context.Context, c Call)
 	Returned(ctx context.Context, c Call, output string, failed error)
@@ -203,7 +205,7 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 		return nil, err
 	}
 	t.Model = r.Model
-	t.loop.Observer.Answered(ctx, r)
+	observed := t.loop.Observer.Answered(ctx, r)
 	var calls []output
 	var text strings.Builder
 	for _, raw := range r.Output {
@@ -222,6 +224,9 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 		}
 	}
 	switch {
+	case observed != nil:
+		t.refuse(calls, "not executed: the answer could not be recorded")
+		return nil, observed
 	case r.Incomplete != nil:
 		t.refuse(calls, "not executed: the answer that asks for it was cut")
 		return nil, fmt.Errorf("%w: %s (%s)", ErrCut, r.Incomplete.Reason, t.numbers())

@@ -26,6 +26,7 @@ type recorder struct {
 	mu     sync.Mutex
 	text   strings.Builder
 	events []string
+	broken error // what Answered returns
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -45,8 +46,12 @@ func (r *recorder) Delta(d model.Delta) {
 	}
 }
 
-func (r *recorder) Answered(_ context.Context, m model.Response) { r.note("answer %s", m.Model) }
-func (r *recorder) Called(_ context.Context, c agent.Call)       { r.note("call %s %s", c.Name, c.Arguments) }
+func (r *recorder) Answered(_ context.Context, m model.Response) error {
+	r.note("answer %s", m.Model)
+	return r.broken
+}
+
+func (r *recorder) Called(_ context.Context, c agent.Call) { r.note("call %s %s", c.Name, c.Arguments) }
 
 func (r *recorder) Returned(_ context.Context, c agent.Call, _ string, err error) {
 	r.note("return %s %v", c.Name, err)
@@ -446,6 +451,17 @@ func TestRetries(t *testing.T) {
 	s = set(t, "- break: 9\n  output: [{text: x}]")
 	_, err = s.Turn(t.Context(), nil, "Go")
 	require.ErrorContains(t, err, "broke off")
+}
+
+// An answer that cannot be recorded, and so not paid for, has no effect.
+func TestUnrecordedAnswer(t *testing.T) {
+	t.Parallel()
+	s := set(t, "- output: [{call: {name: echo}}]", tool("echo", echo))
+	s.recorder.broken = errors.New("no database")
+	o, err := s.Turn(t.Context(), nil, "Go")
+	require.ErrorIs(t, err, s.recorder.broken)
+	require.NotContains(t, strings.Join(s.recorder.events, "\n"), "call echo")
+	consistent(t, o.History)
 }
 
 // An abort ends the tools that run, and the turn.

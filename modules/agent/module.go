@@ -137,6 +137,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	stopped bool
+	active  int                                // runs that are counted in
 	running map[string]context.CancelCauseFunc // by result id and version
 	work    sync.WaitGroup
 }

@@ -31,10 +31,11 @@ type Request struct {
 
 // Errors of the service.
 var (
-	ErrNoModel = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
-	ErrBusy    = errs.New(errs.RateLimited, "This server works on as many runs as it may.").Do("Wait for some to end, then ask again.").After(time.Second)
-	errAborted = errors.New("aborted by the user")
-	errStopped = errors.New("the server stops")
+	ErrNoModel  = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
+	ErrBusy     = errs.New(errs.RateLimited, "This server works on as many runs as it may.").Do("Wait for some to end, then ask again.").After(time.Second)
+	ErrStopping = errs.New(errs.Unavailable, "The server is stopping.").Do("Ask again.")
+	errAborted  = errors.New("aborted by the user")
+	errStopped  = errors.New("the server stops")
 )
 
 // runType is the type of runs that are agents.
@@ -52,21 +53,12 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 	if !utf8.ValidString(req.Query) || strings.ContainsRune(req.Query, 0) {
 		return run.Run{}, errs.New(errs.Invalid, "query must be UTF-8 without NUL.")
 	}
-	s.mu.Lock()
-	full, stopped := len(s.running) >= s.Settings.MaxRuns, s.stopped
-	if !full && !stopped {
-		s.work.Add(1)
-	}
-	s.mu.Unlock()
-	switch {
-	case stopped:
-		return run.Run{}, ErrNoModel.With(errStopped)
-	case full:
-		return run.Run{}, ErrBusy
+	if err := s.enter(); err != nil {
+		return run.Run{}, err
 	}
 	r, err := s.create(ctx, a, req)
 	if err != nil {
-		s.work.Done()
+		s.leave()
 		return run.Run{}, err
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -77,11 +69,33 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 	}
 	s.mu.Unlock()
 	go func() {
-		defer s.work.Done()
+		defer s.leave()
 		defer s.forget(r)
 		s.execute(work, a, r, req)
 	}()
 	return r, nil
+}
+
+// enter counts a run in, if there is room for it.
+func (s *Service) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopped:
+		return ErrStopping
+	case s.active >= s.Settings.MaxRuns:
+		return ErrBusy
+	}
+	s.active++
+	s.work.Add(1)
+	return nil
+}
+
+func (s *Service) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active--
+	s.work.Done()
 }
 
 func key(r run.Run) string { return fmt.Sprintf("%s/%d", r.ResultID, r.Version) }
@@ -93,7 +107,6 @@ func (s *Service) forget(r run.Run) {
 	delete(s.running, key(r))
 }
 
-// create records the run and what the user said.
 func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
 	input, err := json.Marshal(map[string]string{"query": req.Query})
 	if err != nil {
@@ -101,16 +114,11 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 	}
 	title := req.Title
 	if title == "" {
-		title = string([]rune(req.Query)[:min(80, len([]rune(req.Query)))])
+		words := []rune(req.Query)
+		title = string(words[:min(80, len(words))])
 	}
-	r, err := s.Runs.Create(ctx, a, run.CreateParams{
+	return s.Runs.Create(ctx, a, run.CreateParams{
 		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: input, Toolsets: req.Toolsets,
-	})
-	if err != nil {
-		return r, err
-	}
-	return r, s.DB.InTx(ctx, func(tx database.Tx) error {
-		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: req.Query})
 	})
 }
 
@@ -167,20 +175,25 @@ func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text
 	return err
 }
 
+// abortTopic is what is published when a run was ended in the database. The
+// run's own topic would wake its worker for every event it writes itself.
+func abortTopic(resultID string) string { return "abort:" + resultID }
+
+// lookAgain is how late an abort may be whose wake-up was lost.
+const lookAgain = 5 * time.Second
+
 // watch ends the context of a run that somebody ended in the database: an
 // abort may arrive at any server.
 func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop func()) {
-	woken, unsubscribe := s.Wake.Subscribe(run.Topic(r.ResultID))
-	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	woken, unsubscribe := s.Wake.Subscribe(abortTopic(r.ResultID))
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		tick := time.NewTicker(time.Second) // a wake-up may be lost
+		tick := time.NewTicker(lookAgain)
 		defer tick.Stop()
 		for {
 			select {
-			case <-done:
-				return
 			case <-ctx.Done():
 				return
 			case <-woken:
@@ -194,7 +207,7 @@ func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop fun
 		}
 	}()
 	return func() {
-		close(done)
+		cancel()
 		unsubscribe()
 		<-finished
 	}
@@ -225,7 +238,11 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 	}
 	// Another server's: it sees the end in the database.
 	err = s.DB.InTx(ctx, func(tx database.Tx) error {
-		return s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
+		err := s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
+		if err != nil {
+			return err
+		}
+		return tx.Notify(abortTopic(r.ResultID))
 	})
 	if errors.Is(err, run.ErrEnded) {
 		return false, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/modules/compact"
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -41,6 +42,12 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	}
 	l := newLive(ctx, s, r)
 	defer l.close(ctx)
+	err = l.append(ctx, func(ctx context.Context, tx database.Tx) error {
+		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: req.Query})
+	})
+	if err != nil {
+		return "", err
+	}
 	j := &job{service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l}
 	var missing []string
 	if len(keys) > 0 {

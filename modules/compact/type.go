@@ -128,22 +128,7 @@ func (t typer) resolve(schema any) *jsontree.Object {
 		if node == nil || node.String("$ref") == "" {
 			return node
 		}
-		pointer, local := strings.CutPrefix(node.String("$ref"), "#")
-		if !local {
-			return nil
-		}
-		var at any = t.root
-		for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-			if step == "" {
-				continue
-			}
-			o, _ := at.(*jsontree.Object)
-			if o == nil {
-				return nil
-			}
-			at = o.Get(strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~"))
-		}
-		schema = at
+		schema = t.root.Pointer(node.String("$ref"))
 	}
 	return nil
 }

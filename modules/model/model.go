@@ -5,7 +5,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 )
 
 // Item is one element of a conversation, exactly as the provider wrote it or
@@ -117,12 +116,4 @@ func (e *Error) Error() string {
 		text += " [request " + e.RequestID + "]"
 	}
 	return text
-}
-
-// Attempt is one try at a request, for logs. It never holds a header.
-type Attempt struct {
-	Number   int
-	Status   int // 0 when there was no answer
-	Duration time.Duration
-	Err      error
 }

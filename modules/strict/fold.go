@@ -97,27 +97,14 @@ func (c *converter) reference(ref, path string, depth int) (*jsontree.Object, *s
 
 // lookup finds what a reference means, and the name of the definition it is.
 func (c *converter) lookup(ref, path string) (target *jsontree.Object, name string, err error) {
-	pointer, local := strings.CutPrefix(ref, "#")
-	if !local {
+	if !strings.HasPrefix(ref, "#") {
 		return nil, "", c.misfit(path, "refers to another document")
 	}
-	var at any = c.root
-	steps := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for _, step := range steps {
-		if step == "" {
-			continue
-		}
-		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		o, ok := at.(*jsontree.Object)
-		if !ok {
-			return nil, "", c.misfit(path, "refers to nothing")
-		}
-		at = o.Get(step)
-	}
-	target, ok := at.(*jsontree.Object)
+	target, ok := c.root.Pointer(ref).(*jsontree.Object)
 	if !ok {
 		return nil, "", c.misfit(path, "refers to nothing")
 	}
+	steps := strings.Split(strings.TrimPrefix(ref, "#/"), "/")
 	if len(steps) == 2 && (steps[0] == "$defs" || steps[0] == "definitions") {
 		name = steps[1]
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // maxDepth bounds the nesting of a text, which may be anybody's.
@@ -71,6 +72,27 @@ func (o *Object) String(name string) string {
 func (o *Object) List(name string) []any {
 	v, _ := o.values[name].([]any)
 	return v
+}
+
+// Pointer follows a JSON Pointer in the form of a fragment, "#/a/b", from o. It
+// returns nil for what is in another document, or not there.
+func (o *Object) Pointer(ref string) any {
+	pointer, local := strings.CutPrefix(ref, "#")
+	if !local {
+		return nil
+	}
+	var at any = o
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if step == "" {
+			continue
+		}
+		parent, ok := at.(*Object)
+		if !ok {
+			return nil
+		}
+		at = parent.Get(strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~"))
+	}
+	return at
 }
 
 // MarshalJSON implements json.Marshaler.

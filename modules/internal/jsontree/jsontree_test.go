@@ -1,6 +1,7 @@
 package jsontree_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -31,6 +32,18 @@ func TestOrderAndNumbersSurvive(t *testing.T) {
 	require.NotNil(t, o.Object("m"))
 	require.Nil(t, o.Object("a"))
 	require.Nil(t, o.List("a"))
+}
+
+func TestPointer(t *testing.T) {
+	t.Parallel()
+	v, err := jsontree.Parse([]byte(`{"a":{"b/c":{"~":1}},"l":[1]}`))
+	require.NoError(t, err)
+	o := v.(*jsontree.Object)
+	require.Same(t, o, o.Pointer("#"))
+	require.Equal(t, json.Number("1"), o.Pointer("#/a/b~1c/~0"))
+	for _, ref := range []string{"#/none", "#/a/none/x", "#/l/0/x", "https://x/#/a", ""} {
+		require.Nil(t, o.Pointer(ref), ref)
+	}
 }
 
 func TestBadTexts(t *testing.T) {
