@@ -26,6 +26,7 @@ type Config struct {
 	CodeAPI       CodeAPI       `key:"codeApi"`
 	Model         Model         `key:"model"`
 	Agent         Agent         `key:"agent"`
+	Drive         Drive         `key:"drive"`
 	Tool          Tool          `key:"tool"`
 	Billing       Billing       `key:"billing"`
 	Toolsets      Toolsets      `key:"toolsets"`
@@ -108,6 +109,8 @@ type S3 struct {
 // PTC decides who may use programmatic tool calling. The texts are raw, under
 // the names of the PTC reference; package ptc gives them their meaning.
 type PTC struct {
+	// Enabled is the switch of the compact form, where Mode says nothing.
+	Enabled          string `key:"enabled" env:"PTC_ENABLED"`
 	Mode             string `key:"mode" env:"PTC_MODE"`
 	Debug            string `key:"debug" env:"PTC_DEBUG"`
 	UserAllowlist    string `key:"userAllowlist" env:"PTC_USER_ALLOWLIST" also:"list"`
@@ -253,6 +256,20 @@ type Agent struct {
 	Output int64 `key:"output" env:"AGENT_OUTPUT_CAP"`
 	// CodeTimeout is the limit, in seconds, of a program that names none.
 	CodeTimeout int `key:"codeTimeout" env:"PTC_TIMEOUT"`
+	// BreakEven keeps plain tool calling where code would cost more tokens.
+	BreakEven bool `key:"breakEven" env:"AGENT_BREAK_EVEN"`
+	// MaxInterpreters is how many persistent interpreters this process keeps,
+	// InterpreterIdle for how long after their last use.
+	MaxInterpreters int           `key:"maxInterpreters" env:"AGENT_MAX_INTERPRETERS"`
+	InterpreterIdle time.Duration `key:"interpreterIdle" env:"AGENT_INTERPRETER_IDLE"`
+}
+
+// Drive bounds the files of canvases.
+type Drive struct {
+	// MaxFile is the largest file; Quota is how much room the files of one
+	// user take.
+	MaxFile int64 `key:"maxFile" env:"DRIVE_MAX_FILE"`
+	Quota   int64 `key:"quota" env:"DRIVE_QUOTA"`
 }
 
 // S3Lib is which SDK bundle is in force: <PathPrefix>/<Hash>/refly_tools in

@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 	if got, want := c.PTC.PollInterval, 1500*time.Millisecond; got != want {
 		t.Errorf("PollInterval = %v, want %v", got, want)
 	}
-	if got, want := c.PTC.Mode, "off"; got != want {
+	if got, want := c.PTC.Mode, ""; got != want {
 		t.Errorf("PTC.Mode = %q, want %q", got, want)
 	}
 	if got, want := c.Server.BodyLimit, int64(10<<20); got != want {
@@ -102,8 +102,8 @@ func TestSources(t *testing.T) {
 		"values are trimmed":         {"", []string{"PTC_MODE= on "}, ptcMode, "on"},
 		"file values are trimmed":    {"ptc: {mode: ' on '}", nil, ptcMode, "on"},
 		"on without quotes is text":  {"ptc: {mode: on}", nil, ptcMode, "on"},
-		"null in the file":           {"ptc: {mode: }", nil, ptcMode, "off"},
-		"empty group in the file":    {"ptc:\nlog:\n", nil, ptcMode, "off"},
+		"null in the file":           {"ptc: {mode: }", nil, ptcMode, ""},
+		"empty group in the file":    {"ptc:\nlog:\n", nil, ptcMode, ""},
 		"raw text is not judged":     {"", []string{"PTC_MODE=sometimes"}, ptcMode, "sometimes"},
 		"keys ignore case":           {"PTC: {MODE: on}", nil, ptcMode, "on"},
 		"percent as a number":        {"ptc: {rolloutPercent: 12.5}", nil, func(c *configs.Config) any { return c.PTC.RolloutPercent }, "12.5"},

@@ -183,6 +183,11 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &a.MaxRuns, 1, 100_000, "between 1 and 100000")
 	mustBeWithin(l, &a.Output, kib, 16*mib, "between 1KiB and 16MiB")
 	mustBeWithin(l, &a.CodeTimeout, 1, 300, "between 1 and 300 seconds")
+	mustBeWithin(l, &a.MaxInterpreters, 0, 100_000, "between 0 and 100000")
+	mustBeWithin(l, &a.InterpreterIdle, time.Second, 7*24*time.Hour, "between 1s and 7d")
+	d := &l.config.Drive
+	mustBeWithin(l, &d.MaxFile, kib, 1024*1024*mib, "between 1KiB and 1024GiB")
+	mustBeWithin(l, &d.Quota, d.MaxFile, 1<<60, "between DRIVE_MAX_FILE and 1048576TiB")
 }
 
 func (l *loader) validateTool() {

@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/demo"
+	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/egress"
 	"github.com/portico-run/portico/modules/internal/httpapi"
@@ -63,6 +64,7 @@ type App struct {
 	Engine   *sandbox.Engine
 	Programs *program.Module
 	CodeAPI  *codeapi.Module
+	Drive    *drive.Module
 	Streams  *stream.Module
 	Agents   *agent.Module
 	API      *httpapi.API
@@ -116,6 +118,10 @@ func (a *App) wire(ctx context.Context) error {
 	})
 	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets})
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
+	a.Drive = drive.New(drive.Deps{
+		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service,
+		Settings: drive.Settings{MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint},
+	})
 	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables()})
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
@@ -147,7 +153,7 @@ func (a *App) wire(ctx context.Context) error {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
 	} {
 		m.Register(a.API)
 	}
@@ -197,7 +203,7 @@ func location(c configs.S3Lib) sdkbundle.Location {
 
 func rawPolicy(c configs.PTC) ptc.Raw {
 	return ptc.Raw{
-		Mode: c.Mode, Debug: c.Debug, UserAllowlist: c.UserAllowlist, ToolsetAllowlist: c.ToolsetAllowlist,
+		Enabled: c.Enabled, Mode: c.Mode, Debug: c.Debug, UserAllowlist: c.UserAllowlist, ToolsetAllowlist: c.ToolsetAllowlist,
 		ToolsetBlocklist: c.ToolsetBlocklist, Sequential: c.Sequential, RolloutPercent: c.RolloutPercent, RolloutSalt: c.RolloutSalt,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -125,7 +126,7 @@ func (a *App) checkDatabase(ctx context.Context) check {
 
 func (a *App) checkObjects(ctx context.Context) check {
 	const key, body = "doctor/probe.txt", "written by portico doctor"
-	err := a.Objects.Put(ctx, key, []byte(body), "text/plain")
+	err := a.Objects.Put(ctx, key, strings.NewReader(body), "text/plain")
 	var back []byte
 	if err == nil {
 		back, err = objectstore.Read(ctx, a.Objects, key, 1<<10)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -92,5 +93,5 @@ func (s published) Create(ctx context.Context, key string, content []byte) error
 	if !errors.Is(err, objectstore.ErrNotFound) {
 		return err
 	}
-	return s.objects.Put(ctx, key, content, "text/plain; charset=utf-8")
+	return s.objects.Put(ctx, key, bytes.NewReader(content), "text/plain; charset=utf-8")
 }

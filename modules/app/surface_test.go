@@ -61,7 +61,7 @@ func operations(doc *openapi3.T) []operation {
 	var list []operation
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			list = append(list, operation{method, strings.NewReplacer("{keyId}", "ak-none", "{resultId}", "ar-none", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
+			list = append(list, operation{method, strings.NewReplacer("{keyId}", "ak-none", "{resultId}", "ar-none", "{fileId}", "df-none", "{name}", "x", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
 		}
 	}
 	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
@@ -73,7 +73,7 @@ func rows(s *instance) map[string]int {
 	counts := map[string]int{}
 	for _, table := range []string{
 		"users", "user_api_keys", "action_results", "action_messages", "tool_call_results", "run_events", "canvases", "credit_usages",
-		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions",
+		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files",
 	} {
 		counts[table] = s.count("SELECT count(*) FROM " + table)
 	}
@@ -176,6 +176,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	call := o.ToolCalls[0].CallID
 	up := s.upload("/upload", map[string]string{"a.txt": "a"}).uploaded(t)
 	session, file := up.SessionID, up.Files[0].FileID
+	canvas := s.canvas("files")
+	stored := s.store(canvas, "t.csv", "a\n1\n")
 	seen := map[string]bool{}
 	for _, c := range []struct {
 		method, path, body string
@@ -231,6 +233,16 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"DELETE", "/v1/files/" + session + "/" + file, "", 200},
 		{"DELETE", "/v1/files/" + session + "/" + file, "", 404},
 		{"GET", "/v1/health", "", 200},
+		{"POST", "/v1/drive/file/upload", driveForm(canvas, "x.csv", "a,b\r\n1,2\r\n3\r\n"), 200},
+		{"POST", "/v1/drive/file/upload", driveForm("c-none", "x.txt", "x"), 404},
+		{"POST", "/v1/drive/file/upload", driveForm("", "x.txt", "x"), 400},
+		{"POST", "/v1/drive/file/upload", driveForm(canvas, "x.csv", ""), 400},
+		{"GET", "/v1/drive/file/list?canvasId=" + canvas, "", 200},
+		{"GET", "/v1/drive/file/content/" + stored.FileID, "", 200},
+		{"GET", "/v1/drive/file/content/" + stored.FileID + "/t.parquet", "", 200},
+		{"GET", "/v1/drive/file/content/df-none", "", 404},
+		{"POST", "/v1/drive/file/delete", `{"fileId":"` + stored.FileID + `"}`, 200},
+		{"POST", "/v1/drive/file/delete", `{"fileId":"` + stored.FileID + `"}`, 404},
 		{"POST", "/v1/skill/invoke", `{"query":"Hi"}`, 200},
 		{"POST", "/v1/skill/invoke", `{"query":""}`, 400},
 		{"POST", "/v1/skill/streamInvoke", `{"query":"Hi"}`, 200},

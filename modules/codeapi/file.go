@@ -3,8 +3,6 @@ package codeapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"mime"
-	"net/http"
 	"path"
 	"strings"
 	"time"
@@ -80,13 +78,4 @@ func cleanName(name string) string {
 		return ""
 	}
 	return name
-}
-
-// contentType is what a file is: by its name if that says it, by its content
-// otherwise. What a client claims is not believed, since browsers would.
-func contentType(name string, content []byte) string {
-	if byName := mime.TypeByExtension(path.Ext(name)); byName != "" {
-		return byName
-	}
-	return http.DetectContentType(content)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/mediatype"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 )
 
@@ -48,10 +49,10 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 // put stores a file's content. It counts once record was called.
 func (s *Service) put(ctx context.Context, a actor.Actor, session, name string, owner FileOwner, content []byte) (File, error) {
 	f := File{
-		ID: newID(), SessionID: session, Name: name, Size: int64(len(content)), ContentType: contentType(name, content),
+		ID: newID(), SessionID: session, Name: name, Size: int64(len(content)), ContentType: mediatype.Of(name, content),
 		Digest: digest(content), Owner: owner, CreatedAt: s.Now(),
 	}
-	return f, s.Objects.Put(ctx, f.key(a.UID), content, f.ContentType)
+	return f, s.Objects.Put(ctx, f.key(a.UID), bytes.NewReader(content), f.ContentType)
 }
 
 // record makes a session live from now and adds files whose content is stored.

@@ -42,7 +42,7 @@ const defaultSalt = "ptc-rollout"
 
 // Raw is the settings as an administrator wrote them.
 type Raw struct {
-	Mode, Debug, UserAllowlist, ToolsetAllowlist, ToolsetBlocklist, Sequential, RolloutPercent, RolloutSalt string
+	Enabled, Mode, Debug, UserAllowlist, ToolsetAllowlist, ToolsetBlocklist, Sequential, RolloutPercent, RolloutSalt string
 }
 
 // Policy is the settings as they are applied. It is immutable.
@@ -70,9 +70,17 @@ func Parse(raw Raw) (Policy, []string, error) {
 		p.mode = m
 	case "":
 		p.mode = Off
+		if strings.EqualFold(strings.TrimSpace(raw.Enabled), "true") {
+			p.mode = On
+		}
 	default:
 		p.mode = Off
 		warnings = append(warnings, fmt.Sprintf("PTC_MODE %q is not off, on or partial: it is taken as off", raw.Mode))
+	}
+	if e := strings.ToLower(strings.TrimSpace(raw.Enabled)); e != "" && e != "true" && e != "false" {
+		warnings = append(warnings, fmt.Sprintf("PTC_ENABLED %q is not true or false: it is taken as not set", raw.Enabled))
+	} else if e != "" && strings.TrimSpace(raw.Mode) != "" && (e == "true") == (p.mode == Off) {
+		warnings = append(warnings, fmt.Sprintf("PTC_ENABLED is %s and PTC_MODE is %s: PTC_MODE counts", e, p.mode))
 	}
 	switch d := Debug(strings.ToLower(strings.TrimSpace(raw.Debug))); d {
 	case NoDebug, OptIn, OptOut:

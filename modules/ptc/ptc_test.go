@@ -68,6 +68,8 @@ func TestTruthTable(t *testing.T) {
 		{"mode is trimmed", ptc.Raw{Mode: " ON "}, ptc.Question{UID: "u-123"}, true},
 		{"bucket 3 at 3 is out", with(func(r *ptc.Raw) { r.RolloutPercent = "3" }), ptc.Question{UID: "u-3"}, false},
 		{"bucket 3 at 3.5 is in", with(func(r *ptc.Raw) { r.RolloutPercent = "3.5" }), ptc.Question{UID: "u-3"}, true},
+		{"the switch of the compact form", ptc.Raw{Enabled: " True "}, ptc.Question{UID: "u-123"}, true},
+		{"it is off when it is not set", ptc.Raw{}, ptc.Question{UID: "u-123"}, false},
 		{"debug cannot turn on what is off", ptc.Raw{Mode: "off", Debug: "opt-in"}, ptc.Question{UID: "u-123", Title: "useptc"}, false},
 	}
 	for _, c := range cases {
@@ -93,6 +95,15 @@ func TestValuesThatAreNotUnderstood(t *testing.T) {
 	}
 	if p.Decide(ptc.Question{}).Enabled || !p.SandboxDebug() {
 		t.Errorf("an unknown mode is on, or an unknown debug value is lost: %+v", p)
+	}
+	for raw, enabled := range map[ptc.Raw]bool{{Enabled: "yes"}: false, {Enabled: "true", Mode: "off"}: false, {Enabled: "false", Mode: "on"}: true} {
+		p, warnings, err := ptc.Parse(raw)
+		if err != nil || len(warnings) != 1 || p.Decide(ptc.Question{}).Enabled != enabled {
+			t.Errorf("%+v: %v, %v", raw, warnings, err)
+		}
+	}
+	if _, warnings, _ := ptc.Parse(ptc.Raw{Enabled: "false", Mode: "off"}); len(warnings) != 0 {
+		t.Errorf("both say the same: %v", warnings)
 	}
 	for _, percent := range []string{"abc", "-1", "100.1", "NaN", "Inf", "5%"} {
 		if _, _, err := ptc.Parse(ptc.Raw{RolloutPercent: percent}); err == nil {

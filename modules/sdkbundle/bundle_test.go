@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -20,7 +21,7 @@ var anna = actor.Actor{UID: "u-anna", Scope: actor.Full}
 func put(t *testing.T, s objectstore.Store, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
-		require.NoError(t, s.Put(t.Context(), name, []byte(content), "text/plain"))
+		require.NoError(t, s.Put(t.Context(), name, strings.NewReader(content), "text/plain"))
 	}
 }
 

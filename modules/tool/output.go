@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -14,7 +15,7 @@ func (s *Service) fit(ctx context.Context, c Call, a Answer) (Answer, error) {
 	if len(a.Data) <= s.Settings.OutputCap {
 		return a, nil
 	}
-	if err := s.Stores.Objects.Put(ctx, wholeKey(c), a.Data, "application/json"); err != nil {
+	if err := s.Stores.Objects.Put(ctx, wholeKey(c), bytes.NewReader(a.Data), "application/json"); err != nil {
 		return Answer{}, err
 	}
 	short, err := shorten.JSON(a.Data, s.Settings.OutputCap)

@@ -26,6 +26,8 @@ const (
 	CanvasMissing  Code = "E1000"
 	ResultMissing  Code = "E1011" // no such run, or not the caller's
 	ToolsetMissing Code = "E1020"
+	FileMissing    Code = "E1024" // no such drive file, or not the caller's
+	StorageFull    Code = "E2001" // the user's files take all the space they may
 	NoCredits      Code = "E2002" // the credit balance does not allow the call
 )
 
@@ -44,13 +46,13 @@ func (c Code) Status() int {
 		return http.StatusPaymentRequired
 	case Forbidden:
 		return http.StatusForbidden
-	case NotFound, AccountMissing, CanvasMissing, ResultMissing, ToolsetMissing:
+	case NotFound, AccountMissing, CanvasMissing, ResultMissing, ToolsetMissing, FileMissing:
 		return http.StatusNotFound
 	case MethodUnknown:
 		return http.StatusMethodNotAllowed
 	case Conflict:
 		return http.StatusConflict
-	case TooLarge:
+	case TooLarge, StorageFull:
 		return http.StatusRequestEntityTooLarge
 	case Unsupported:
 		return http.StatusUnsupportedMediaType

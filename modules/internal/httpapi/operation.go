@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -18,13 +19,13 @@ import (
 // bodyReadTimeout is for the slowest honest client of a body at the limit.
 const bodyReadTimeout = time.Minute
 
-// envelope is the answer to a request that worked.
-type envelope[O any] struct {
+// Envelope is the answer to a request that worked.
+type Envelope[O any] struct {
 	Success bool `json:"success" doc:"Always true here"`
 	Data    O    `json:"data"`
 }
 
-type answer[O any] struct{ Body envelope[O] }
+type answer[O any] struct{ Body Envelope[O] }
 
 // Register adds an operation. I is a struct whose fields carry huma's tags
 // (path, query, header, Body); O becomes the data of the envelope.
@@ -36,7 +37,7 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 		if err != nil {
 			return nil, a.public(ctx, err)
 		}
-		return &answer[O]{Body: envelope[O]{Success: true, Data: data}}, nil
+		return &answer[O]{Body: Envelope[O]{Success: true, Data: data}}, nil
 	})
 }
 
@@ -157,4 +158,10 @@ func pathParameters(path string) []string {
 		names = append(names, m[1])
 	}
 	return names
+}
+
+// Write answers a request that worked, for a Raw operation.
+func Write[O any](w http.ResponseWriter, data O) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(Envelope[O]{Success: true, Data: data})
 }

@@ -33,7 +33,7 @@ func NewFolder(dir string) (*Folder, error) {
 }
 
 // Put writes to a temporary file and renames it.
-func (f *Folder) Put(_ context.Context, key string, body []byte, _ string) error {
+func (f *Folder) Put(_ context.Context, key string, body io.ReadSeeker, _ string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (f *Folder) Put(_ context.Context, key string, body []byte, _ string) error
 	if err != nil {
 		return fmt.Errorf("put object %q: %w", key, err)
 	}
-	_, err = temp.file.Write(body)
+	_, err = io.Copy(temp.file, body)
 	err = errors.Join(err, temp.file.Sync(), temp.file.Close())
 	if err == nil {
 		err = f.root.Rename(temp.name, key)

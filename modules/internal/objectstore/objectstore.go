@@ -20,9 +20,9 @@ const MaxKey = 1024
 // Store is what both kinds of storage can do. Names are slash-separated and
 // relative. Every method is safe for concurrent use.
 type Store interface {
-	// Put writes an object whole; a reader sees the old bytes or the new
-	// ones, never a part.
-	Put(ctx context.Context, key string, body []byte, contentType string) error
+	// Put writes an object whole, from where body stands to its end; a reader
+	// sees the old bytes or the new ones, never a part.
+	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string) error
 	// Get opens an object. It returns ErrNotFound when there is none.
 	Get(ctx context.Context, key string) (io.ReadCloser, error)
 	// List returns the names that begin with the prefix, sorted.

@@ -1,7 +1,6 @@
 package objectstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,12 +59,12 @@ func (c S3Config) credentials(ctx context.Context) (aws.CredentialsProvider, err
 }
 
 // Put writes an object; S3 replaces it in one step.
-func (s *S3) Put(ctx context.Context, key string, body []byte, contentType string) error {
+func (s *S3) Put(ctx context.Context, key string, body io.ReadSeeker, contentType string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &s.bucket, Key: &key, Body: bytes.NewReader(body), ContentType: &contentType,
+		Bucket: &s.bucket, Key: &key, Body: body, ContentType: &contentType,
 	})
 	if err != nil {
 		return fmt.Errorf("put object %q: %w", key, err)

@@ -1,0 +1,74 @@
+package drive
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+)
+
+// Canvases says whose a canvas is.
+type Canvases interface {
+	CanvasOwned(ctx context.Context, h database.Handle, uid, canvasID string) (bool, error)
+}
+
+// Settings are the limits of files.
+type Settings struct {
+	// MaxFile is the largest file, Quota how much room all files of one user
+	// may take, both in bytes.
+	MaxFile, Quota int64
+	// Endpoint is where callers reach the API; it begins the URLs of files.
+	Endpoint string
+}
+
+// Deps is what the module needs.
+type Deps struct {
+	DB       *database.DB
+	Objects  objectstore.Store
+	Canvases Canvases
+	Settings Settings
+	Now      func() time.Time
+}
+
+// Module is the wired package.
+type Module struct{ Service *Service }
+
+// New wires the module and starts nothing.
+func New(d Deps) *Module {
+	if d.Now == nil {
+		d.Now = database.Now
+	}
+	return &Module{Service: &Service{Deps: d}}
+}
+
+// Register adds the module's routes.
+func (m *Module) Register(api *httpapi.API) {
+	c := controller{m.Service}
+	api.Raw(httpapi.Operation{
+		ID: "upload-drive-file", Method: http.MethodPost, Path: "/v1/drive/file/upload", Tag: "drive",
+		Summary: "Store a file in a canvas",
+		Description: "multipart/form-data with the parts canvasId and file. A CSV file is kept as Parquet: the types of its columns are found out, and " +
+			"rows that do not fit are left out and reported in table.",
+		Answers: []any{httpapi.Envelope[driveFile]{}}, BodyLimit: m.Service.Settings.MaxFile + maxFields,
+		Errors: []errs.Code{errs.CanvasMissing, errs.StorageFull},
+	}, c.upload)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-drive-files", Method: http.MethodGet, Path: "/v1/drive/file/list", Tag: "drive", Summary: "List your files, newest first",
+	}, c.list)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "delete-drive-file", Method: http.MethodPost, Path: "/v1/drive/file/delete", Tag: "drive", Summary: "Delete a file for good",
+		Errors: []errs.Code{errs.FileMissing},
+	}, c.remove)
+	api.Raw(httpapi.Operation{
+		ID: "download-drive-file", Method: http.MethodGet, Path: "/v1/drive/file/content/{fileId}", Tag: "drive", Summary: "A file's content",
+		Errors: []errs.Code{errs.FileMissing},
+	}, c.content)
+	api.Raw(httpapi.Operation{
+		ID: "download-drive-file-by-name", Method: http.MethodGet, Path: "/v1/drive/file/content/{fileId}/{name}", Tag: "drive",
+		Summary: "A file's content; the name is for people", Errors: []errs.Code{errs.FileMissing},
+	}, c.content)
+}

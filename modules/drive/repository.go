@@ -1,0 +1,118 @@
+package drive
+
+import (
+	"errors"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+)
+
+// repository is the SQL of this module.
+type repository struct{}
+
+// row is a file. One without a storage key is a name that is reserved while
+// its content is on the way.
+type row struct {
+	PK            int64 `gorm:"primaryKey"`
+	FileID        string
+	UID           string
+	CanvasID      string
+	Name          string
+	Type          string
+	Category      string
+	Size          int64
+	Source        string
+	Scope         string
+	StorageKey    *string
+	Summary       *string
+	VariableID    *string
+	ResultID      *string
+	ResultVersion *int
+	CreatedAt     time.Time  `gorm:"autoCreateTime:false"`
+	UpdatedAt     time.Time  `gorm:"autoUpdateTime:false"`
+	DeletedAt     *time.Time // plain column: rows are hidden by the queries, not by gorm
+}
+
+// TableName is the table of the PTC reference.
+func (row) TableName() string { return "drive_files" }
+
+func (r row) file() File {
+	f := File{
+		FileID: r.FileID, CanvasID: r.CanvasID, Name: r.Name, Type: r.Type, Size: r.Size, Source: Source(r.Source),
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), pk: r.PK,
+	}
+	if r.Summary != nil {
+		f.Summary = *r.Summary
+	}
+	if r.ResultID != nil {
+		f.ResultID = *r.ResultID
+	}
+	if r.ResultVersion != nil {
+		f.Version = *r.ResultVersion
+	}
+	return f
+}
+
+// lock keeps other changes of the user's files out until the transaction ends.
+func (repository) lock(tx database.Tx, uid string) error {
+	var found struct{ UID string }
+	return database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&found).Error
+}
+
+// used is how many bytes the user's files take.
+func (repository) used(h database.Handle, uid string) (int64, error) {
+	var sum int64
+	err := database.Scoped(h, uid).Model(&row{}).Where("deleted_at IS NULL").Select("COALESCE(SUM(size), 0)").Scan(&sum).Error
+	return sum, err
+}
+
+// named is the row of a name, reserved ones included.
+func (repository) named(h database.Handle, uid, canvasID, name string) (r row, found bool, err error) {
+	err = database.Scoped(h, uid).Where("canvas_id = ? AND name = ? AND deleted_at IS NULL", canvasID, name).Take(&r).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return row{}, false, nil
+	}
+	return r, err == nil, err
+}
+
+func (repository) insert(tx database.Tx, r *row) error {
+	return database.Unscoped(tx.Handle).Create(r).Error // the row carries its uid
+}
+
+func (repository) update(tx database.Tx, uid, fileID string, change map[string]any) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&row{}).
+		Where("file_id = ? AND deleted_at IS NULL", fileID).Updates(change), ErrMissing)
+}
+
+// discard takes back a name whose content did not come.
+func (repository) discard(tx database.Tx, uid, fileID string) error {
+	return database.Scoped(tx.Handle, uid).Where("file_id = ? AND storage_key IS NULL", fileID).Delete(&row{}).Error
+}
+
+// expire takes back the names that were reserved before a time: their servers
+// died.
+func (repository) expire(tx database.Tx, uid string, before time.Time) error {
+	return database.Scoped(tx.Handle, uid).Where("storage_key IS NULL AND created_at < ?", before).Delete(&row{}).Error
+}
+
+func (repository) get(h database.Handle, uid, fileID string) (row, error) {
+	var r row
+	err := database.Scoped(h, uid).Where("file_id = ? AND storage_key IS NOT NULL AND deleted_at IS NULL", fileID).Take(&r).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return row{}, ErrMissing
+	}
+	return r, err
+}
+
+func (repository) list(h database.Handle, uid, canvasID string, before int64, limit int) ([]row, error) {
+	q := database.Scoped(h, uid).Where("storage_key IS NOT NULL AND deleted_at IS NULL")
+	if canvasID != "" {
+		q = q.Where("canvas_id = ?", canvasID)
+	}
+	if before > 0 {
+		q = q.Where("pk < ?", before)
+	}
+	var rows []row
+	err := q.Order("pk DESC").Limit(limit).Find(&rows).Error
+	return rows, err
+}

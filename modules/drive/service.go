@@ -1,0 +1,103 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+)
+
+// Service keeps files.
+type Service struct {
+	Deps
+	rows repository
+}
+
+// List returns the files of a canvas, or all of the caller's when canvasID is
+// empty, newest first. Before is the next value of the page before this one, 0
+// for the first page; next is 0 on the last.
+func (s *Service) List(ctx context.Context, a actor.Actor, canvasID string, before int64, limit int) (files []File, next int64, err error) {
+	rows, err := s.rows.list(s.DB.Read(ctx), a.UID, canvasID, before, limit+1)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list files: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = rows[limit-1].PK
+	}
+	files = make([]File, len(rows))
+	for i, r := range rows {
+		files[i] = r.file()
+	}
+	return files, next, nil
+}
+
+// Get returns what is known about a file. It returns ErrMissing when there is
+// none, or it is another user's.
+func (s *Service) Get(ctx context.Context, a actor.Actor, fileID string) (File, error) {
+	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
+	return r.file(), err
+}
+
+// Find returns the file of a canvas that has a name, or an id.
+func (s *Service) Find(ctx context.Context, a actor.Actor, canvasID, name string) (File, error) {
+	r, found, err := s.rows.named(s.DB.Read(ctx), a.UID, canvasID, name)
+	if err != nil {
+		return File{}, err
+	}
+	if found && r.StorageKey != nil {
+		return r.file(), nil
+	}
+	f, err := s.Get(ctx, a, name)
+	if err == nil && f.CanvasID != canvasID {
+		return File{}, ErrMissing
+	}
+	return f, err
+}
+
+// Open returns a file and its content, which the caller closes.
+func (s *Service) Open(ctx context.Context, a actor.Actor, fileID string) (File, io.ReadCloser, error) {
+	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
+	if err != nil {
+		return File{}, nil, err
+	}
+	content, err := s.Objects.Get(ctx, *r.StorageKey)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return File{}, nil, ErrMissing.With(err)
+	}
+	return r.file(), content, err
+}
+
+// Read returns a file and all of its content; ErrTooLarge when that is longer
+// than limit bytes.
+func (s *Service) Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (File, []byte, error) {
+	f, content, err := s.Open(ctx, a, fileID)
+	if err != nil {
+		return File{}, nil, err
+	}
+	defer func() { _ = content.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(content, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		return f, nil, ErrTooLarge.Do(fmt.Sprintf("It has %d bytes; %d can be read here.", f.Size, limit))
+	}
+	return f, b, err
+}
+
+// Delete removes a file for good.
+func (s *Service) Delete(ctx context.Context, a actor.Actor, fileID string) error {
+	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
+	if err != nil {
+		return err
+	}
+	// The content first: once the row is gone, its name may be another's.
+	if err := s.Objects.Delete(ctx, *r.StorageKey); err != nil {
+		return fmt.Errorf("delete the content of %s: %w", fileID, err)
+	}
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.rows.update(tx, a.UID, fileID, map[string]any{"deleted_at": s.Now(), "size": 0})
+	})
+}

@@ -1,0 +1,186 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/internal/mediatype"
+	"github.com/portico-run/portico/modules/table"
+)
+
+// Content is a file that comes in. Name may be any text; CleanName is applied.
+type Content struct {
+	CanvasID string
+	Name     string
+	Body     io.ReadSeeker
+	Source   Source
+	Summary  string
+	// ResultID and Version are the run that makes the file.
+	ResultID string
+	Version  int
+	// Replace gives a file of that name the new content. Otherwise the new one
+	// gets another name.
+	Replace bool
+}
+
+// Uploaded is what became of an upload.
+type Uploaded struct {
+	File
+	// Table says how a CSV file was read; nil for other files.
+	Table *table.Report
+}
+
+// Upload stores a file that a person sends. A CSV file becomes Parquet; rows
+// that do not fit are left out and reported. It returns table.ErrInvalid for
+// CSV that cannot be read, and what Save returns.
+func (s *Service) Upload(ctx context.Context, a actor.Actor, c Content) (Uploaded, error) {
+	c.Source, c.Name = Manual, CleanName(c.Name)
+	ext := strings.ToLower(path.Ext(c.Name))
+	if ext != ".csv" && ext != ".tsv" {
+		f, err := s.Save(ctx, a, c)
+		return Uploaded{File: f}, err
+	}
+	if err := s.allowed(ctx, a, c); err != nil {
+		return Uploaded{}, err // before the work
+	}
+	converted, err := Spool()
+	if err != nil {
+		return Uploaded{}, err
+	}
+	defer func() { _ = converted.Close() }() // it has no name any more
+	report, err := table.ConvertCSV(ctx, c.Body, converted)
+	if err != nil {
+		return Uploaded{}, err
+	}
+	c.Name, c.Body, c.Summary = strings.TrimSuffix(c.Name, path.Ext(c.Name))+".parquet", converted, report.Summary()
+	f, err := s.Save(ctx, a, c)
+	return Uploaded{File: f, Table: &report}, err
+}
+
+// Save stores a file in a canvas of the caller's. It returns ErrCanvasMissing,
+// ErrTooLarge for a file over the limit, and ErrFull when the user has no room
+// for it.
+func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, error) {
+	if err := s.allowed(ctx, a, c); err != nil {
+		return File{}, err
+	}
+	head := make([]byte, mediatype.Sniff)
+	size, err := c.Body.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = c.Body.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return File{}, err
+	}
+	n, err := io.ReadFull(c.Body, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return File{}, err
+	}
+	if _, err := c.Body.Seek(0, io.SeekStart); err != nil {
+		return File{}, err
+	}
+	now := s.Now()
+	r := row{
+		FileID: ids.New(ids.File), UID: a.UID, CanvasID: c.CanvasID, Name: CleanName(c.Name), Size: size, Source: string(c.Source),
+		Scope: "present", CreatedAt: now, UpdatedAt: now,
+	}
+	r.Type = mediatype.Of(r.Name, head[:n])
+	r.Category = r.file().Category()
+	if c.Summary != "" {
+		r.Summary = &c.Summary
+	}
+	if c.ResultID != "" {
+		r.ResultID, r.ResultVersion = &c.ResultID, &c.Version
+	}
+	if err := s.reserve(ctx, a, &r, c.Replace); err != nil {
+		return File{}, err
+	}
+	place := key(a.UID, c.CanvasID, r.Name)
+	if err := s.Objects.Put(ctx, place, c.Body, r.Type); err != nil {
+		return File{}, errors.Join(fmt.Errorf("store %s: %w", r.FileID, err), s.giveUp(ctx, a, r))
+	}
+	r.StorageKey = &place
+	err = s.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.rows.update(tx, a.UID, r.FileID, map[string]any{
+			"storage_key": place, "type": r.Type, "category": r.Category, "size": r.Size, "summary": r.Summary,
+			"result_id": r.ResultID, "result_version": r.ResultVersion, "updated_at": s.Now(),
+		})
+	})
+	return r.file(), err
+}
+
+// allowed checks what can be known before a file is read.
+func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) error {
+	size, err := c.Body.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if size > s.Settings.MaxFile {
+		return ErrTooLarge.Do(fmt.Sprintf("It has %d bytes; files may have %d.", size, s.Settings.MaxFile))
+	}
+	owned, err := s.Canvases.CanvasOwned(ctx, s.DB.Read(ctx), a.UID, c.CanvasID)
+	if err == nil && !owned {
+		return ErrCanvasMissing
+	}
+	return err
+}
+
+// reservationLife is how long a name waits for its content.
+const reservationLife = time.Hour
+
+// reserve takes a name and the room for a file, before its content is stored.
+func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) error {
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.lock(tx, a.UID); err != nil {
+			return err
+		}
+		if err := s.rows.expire(tx, a.UID, s.Now().Add(-reservationLife)); err != nil {
+			return err
+		}
+		old, found, err := s.rows.named(tx.Handle, a.UID, r.CanvasID, r.Name)
+		if err != nil {
+			return err
+		}
+		used, err := s.rows.used(tx.Handle, a.UID)
+		if err != nil {
+			return err
+		}
+		replace = replace && found
+		if replace {
+			used -= old.Size
+		}
+		if used+r.Size > s.Settings.Quota {
+			return ErrFull.Do(fmt.Sprintf("Your files take %d of %d bytes; this one has %d. Delete some.", used, s.Settings.Quota, r.Size))
+		}
+		if replace {
+			r.FileID, r.CreatedAt, r.PK = old.FileID, old.CreatedAt, old.PK
+			return s.rows.update(tx, a.UID, r.FileID, map[string]any{"size": max(r.Size, old.Size)})
+		}
+		base := r.Name
+		for n := 2; found; n++ {
+			r.Name = numbered(base, n)
+			if _, found, err = s.rows.named(tx.Handle, a.UID, r.CanvasID, r.Name); err != nil {
+				return err
+			}
+		}
+		return s.rows.insert(tx, r)
+	})
+}
+
+// giveUp takes back what reserve took, also when the caller is gone.
+func (s *Service) giveUp(ctx context.Context, a actor.Actor, r row) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.discard(tx, a.UID, r.FileID) })
+}
+
+// settleTimeout bounds what is cleaned up after a failure.
+const settleTimeout = 10 * time.Second
