@@ -24,6 +24,10 @@ run: setup build ## Start the server on :5800 (installs what is missing)
 demo: setup build ## Run a program with tool calls in the sandbox and watch it
 	@$(LOAD_ENV); exec bin/portico demo
 
+.PHONY: demo-agent
+demo-agent: setup build ## Let an agent with a scripted model work, and see what it costs
+	@$(LOAD_ENV); exec bin/portico demo agent
+
 .PHONY: test
 test: ## Check and test everything (installs and starts what it needs)
 	@tools/test.sh

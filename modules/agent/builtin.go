@@ -16,6 +16,9 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
+// readToolResult is the tool that reads what the model was not given.
+const readToolResult = "read_tool_result"
+
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // builtin makes a tool that this server is itself; its calls are recorded.
@@ -37,6 +40,7 @@ func (j *job) builtin(name, description, schema string, work func(ctx context.Co
 			if err != nil {
 				return "", err
 			}
+			c.Recorded(call.CallID)
 			if answer.Status != tool.Success {
 				j.live.message(ctx, call.CallID, name, tool.Builtin, "failed", answer.Error)
 				return "", errors.New(answer.Error)
@@ -75,7 +79,7 @@ func (j *job) builtins() []Tool {
 				}
 				return time.Now().In(zone).Format("2006-01-02T15:04:05-07:00 Monday"), nil
 			}),
-		j.builtin("read_tool_result", "Read the whole result of an earlier tool call of yours, a piece at a time.",
+		j.builtin(readToolResult, "Read the whole result of an earlier tool call of yours, a piece at a time.",
 			`{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call"},"offset":{"type":"integer","minimum":0,"description":"Where to begin, in bytes"}},"required":["call_id","offset"],"additionalProperties":false}`,
 			func(ctx context.Context, arguments json.RawMessage) (any, error) {
 				var in struct {
@@ -152,7 +156,7 @@ func (j *job) search() Tool {
 				return nil, err
 			}
 			var found []string
-			for _, set := range j.sets {
+			for _, set := range toolset.ForCode(j.sets) {
 				for _, t := range set.Tools {
 					if matches(in.Query, set.Key+" "+t.Name+" "+t.Description) {
 						found = append(found, set.Key+": "+line(t))
@@ -191,7 +195,7 @@ func (j *job) help() Tool {
 				key, name = "", in.Name
 			}
 			var near []string
-			for _, set := range j.sets {
+			for _, set := range toolset.ForCode(j.sets) {
 				for _, t := range set.Tools {
 					if (key == "" || key == set.Key) && (t.Name == name || stub.Name(sandbox.Python, t.Name) == name) {
 						return described(set.Key, t), nil

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/portico-run/portico/modules/internal/shorten"
 	"github.com/portico-run/portico/modules/model"
 )
 
@@ -21,11 +19,21 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 	outputs := make([]string, len(calls))
 	var group errgroup.Group
 	group.SetLimit(t.limits.Parallel)
-	var serial sync.Mutex
+	var before chan struct{} // closed when the serial call before has ended
 	for i, c := range calls {
 		t.Calls++
+		var turn chan struct{}
+		done := func() {}
+		if e := t.tools.byName[c.Name]; e != nil && e.Serial {
+			ended := make(chan struct{})
+			turn, before, done = before, ended, func() { close(ended) }
+		}
 		group.Go(func() error {
-			outputs[i] = t.call(ctx, c, i, choice, &serial)
+			defer done()
+			if turn != nil {
+				<-turn
+			}
+			outputs[i] = t.call(ctx, c, i, choice)
 			return nil
 		})
 	}
@@ -39,11 +47,11 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 }
 
 // call executes one call. Whatever goes wrong with it is its output.
-func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage, serial *sync.Mutex) string {
-	e := t.loop.Tools.byName[o.Name]
+func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage) string {
+	e := t.tools.byName[o.Name]
 	switch {
 	case e == nil:
-		return fmt.Sprintf("Error: there is no tool %q. The tools are: %s.", o.Name, t.loop.Tools.names())
+		return fmt.Sprintf("Error: there is no tool %q. The tools are: %s.", o.Name, t.tools.names())
 	case !model.Allowed(choice, o.Name):
 		return fmt.Sprintf("Error: %s may not be called in this turn.", o.Name)
 	case n > 0 && t.loop.OneByOne:
@@ -53,21 +61,17 @@ func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage
 	if err != nil {
 		return fmt.Sprintf("Error: %s was not executed: %v.", o.Name, err)
 	}
-	if e.Serial {
-		serial.Lock()
-		defer serial.Unlock()
-	}
 	if ctx.Err() != nil {
 		return "Error: not executed, because the run was stopped."
 	}
-	c := Call{ID: o.CallID, Name: o.Name, Arguments: arguments}
+	c := Call{ID: o.CallID, Name: o.Name, Arguments: arguments, record: new(string)}
 	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
 	t.loop.Observer.Returned(ctx, c, text, err)
 	if err != nil {
 		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
 	}
-	return shorten.Text(text, t.limits.Output)
+	return cut(text, t.limits.Output, *c.record)
 }
 
 func execute(ctx context.Context, e *entry, c Call) (text string, err error) {

@@ -27,6 +27,7 @@ type invokeBody struct {
 	ResultID   string   `json:"resultId,omitempty" maxLength:"64" doc:"The id of a run to create, or of an own run to run again"`
 	CanvasID   string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to"`
 	ToolChoice any      `json:"toolChoice,omitempty" doc:"auto, none, required, a function, or allowed tools"`
+	History    []string `json:"history,omitempty" maxItems:"100" doc:"The resultIds of runs that this one continues, in order"`
 	Parallel   *bool    `json:"parallelToolCalls,omitempty" doc:"Whether the model may call several tools at once; true when left out"`
 }
 
@@ -35,7 +36,7 @@ const maxQuery = 200_000
 
 func (b invokeBody) request() (Request, error) {
 	req := Request{
-		Query: b.Query, Title: b.Title, Toolsets: b.Toolsets, ResultID: b.ResultID, CanvasID: b.CanvasID,
+		Query: b.Query, Title: b.Title, Toolsets: b.Toolsets, ResultID: b.ResultID, CanvasID: b.CanvasID, History: b.History,
 		OneByOne: b.Parallel != nil && !*b.Parallel,
 	}
 	if req.Query == "" {

@@ -82,6 +82,10 @@ type Loop struct {
 	// OneByOne refuses all calls of an answer but the first.
 	OneByOne bool
 	Observer Observer
+	// Refresh, if set, is asked before every request but the first whether what
+	// the model is told, and its tools, have changed. Calls that are executed
+	// keep what they have.
+	Refresh func(ctx context.Context) (system string, tools *Tools, changed bool)
 }
 
 // Outcome is how a turn ended. History is consistent also after an error: each
@@ -115,7 +119,7 @@ func (l *Loop) Turn(ctx context.Context, history []model.Item, message string) (
 	if err != nil {
 		return Outcome{History: history}, err
 	}
-	t := turn{loop: l, limits: limits, begin: begin}
+	t := turn{loop: l, limits: limits, begin: begin, system: l.System, tools: l.Tools}
 	t.History = append(append(t.History, history...), user)
 	err = t.run(ctx)
 	if errors.Is(context.Cause(ctx), errWall) && err != nil {
@@ -130,6 +134,8 @@ var errWall = errors.New("wall clock")
 type turn struct {
 	Outcome
 	loop   *Loop
+	system string
+	tools  *Tools
 	limits Limits
 	begin  time.Time
 
@@ -188,16 +194,21 @@ type output struct {
 // ask sends one request and takes its answer into the history. It returns the
 // calls in it.
 func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error) {
+	if t.loop.Refresh != nil && t.Requests > 0 {
+		if system, tools, changed := t.loop.Refresh(ctx); changed {
+			t.system, t.tools = system, tools
+		}
+	}
 	input := t.History
-	if t.loop.System != "" {
-		system, err := json.Marshal(map[string]any{"type": "message", "role": "system", "content": t.loop.System})
+	if t.system != "" {
+		system, err := json.Marshal(map[string]any{"type": "message", "role": "system", "content": t.system})
 		if err != nil {
 			return nil, err
 		}
 		input = append([]model.Item{system}, t.History...)
 	}
 	r, err := t.loop.Model.Respond(ctx, model.Request{
-		Input: input, Tools: t.loop.Tools.Definitions(), Choice: choice, Parallel: !t.loop.OneByOne,
+		Input: input, Tools: t.tools.Definitions(), Choice: choice, Parallel: !t.loop.OneByOne,
 	}, t.loop.Observer.Delta)
 	t.Requests++
 	t.Usage.Add(r.Usage)

@@ -225,7 +225,9 @@ func TestParallelCalls(t *testing.T) {
 func TestFailuresStayAlone(t *testing.T) {
 	t.Parallel()
 	var inside, overlaps atomic.Int64
-	serial := tool("serial", func(context.Context, agent.Call) (string, error) {
+	var order []string // of serial calls; only one runs at a time
+	serial := tool("serial", func(_ context.Context, c agent.Call) (string, error) {
+		order = append(order, string(c.Arguments))
 		if inside.Add(1) > 1 {
 			overlaps.Add(1)
 		}
@@ -244,6 +246,7 @@ func TestFailuresStayAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Recovered.", o.Text)
 	require.Zero(t, overlaps.Load())
+	require.Equal(t, []string{"{}", `{"n":2}`}, order)
 }
 
 // A9: arguments that are wrong are explained, and nothing is executed.
@@ -485,14 +488,34 @@ func TestAbort(t *testing.T) {
 func TestLongOutputs(t *testing.T) {
 	t.Parallel()
 	s := set(t, `
-- output: [{call: {name: long}}]
-- expect: ["bytes are left out here"]
+- output: [{call: {name: long}}, {call: {name: object}}, {call: {name: lost}}]
+- expect: ["bytes are left out here", "[The whole is 1048576 bytes; read_tool_result with call_id \"agent:1\" reads all of it.]"]
   output: [{text: ok}]
-`, tool("long", func(context.Context, agent.Call) (string, error) { return strings.Repeat("x", 1<<20), nil }))
+`, tool("long", func(_ context.Context, c agent.Call) (string, error) {
+		c.Recorded("agent:1")
+		return strings.Repeat("x", 1<<20), nil
+	}), tool("object", func(_ context.Context, c agent.Call) (string, error) {
+		c.Recorded("agent:2")
+		return `{"list":[` + strings.Repeat("123,", 10_000) + `0]}`, nil
+	}), tool("lost", func(context.Context, agent.Call) (string, error) { return "", errors.New(strings.Repeat("e", 10_000)) }))
 	s.Limits.Output = 1000
 	_, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
-	require.Less(t, len(s.server.Requests()[1]), 4000)
+	require.Less(t, len(s.server.Requests()[1]), 9000)
+	sent := s.sent(t, 1)
+	object := sent[len(sent)-2]["output"].(string)
+	var short struct {
+		Truncated struct {
+			Bytes int
+			Read  map[string]any
+		}
+		Value struct{ List []any }
+	}
+	require.NoError(t, json.Unmarshal([]byte(object), &short), "an object stays one")
+	require.Equal(t, 40_012, short.Truncated.Bytes)
+	require.Equal(t, map[string]any{"tool": "read_tool_result", "call_id": "agent:2", "offset": 0.0}, short.Truncated.Read)
+	require.Contains(t, short.Value.List[len(short.Value.List)-1], "items omitted")
+	require.Contains(t, sent[len(sent)-1]["output"], "[The whole is 10007 bytes.]")
 }
 
 // A16, A17: tools that no provider would take are refused when they are
@@ -526,4 +549,29 @@ func TestRegistration(t *testing.T) {
 	require.True(t, definitions[0].Strict)
 	require.False(t, definitions[1].Strict)
 	require.True(t, definitions[2].Strict)
+}
+
+// C19: tools that come and go between two requests are in the next one; what
+// runs keeps what it had.
+func TestToolsChange(t *testing.T) {
+	t.Parallel()
+	s := set(t, `
+- output: [{call: {name: before}}]
+- expect: ["You are new.", after]
+  reject: ['"name":"before","parameters"']
+  output: [{call: {name: after}}, {call: {name: before}}]
+- expect: ["there is no tool \"before\". The tools are: after."]
+  output: [{text: ok}]
+`, tool("before", echo))
+	changed, err := agent.NewTools(tool("after", echo))
+	require.NoError(t, err)
+	asked := 0
+	s.Refresh = func(context.Context) (string, *agent.Tools, bool) {
+		asked++
+		return "You are new.", changed, asked == 1
+	}
+	o, err := s.Turn(t.Context(), nil, "Go")
+	require.NoError(t, err)
+	require.Equal(t, "ok", o.Text)
+	require.Equal(t, 2, asked, "before every request but the first")
 }

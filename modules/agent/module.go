@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/frame"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/interpreter"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -46,6 +50,26 @@ type Billing interface {
 	ChargeModel(ctx context.Context, tx database.Tx, c billing.ModelCharge) error
 }
 
+// Interpreters run code that finds what earlier code defined.
+type Interpreters interface {
+	Run(ctx context.Context, a actor.Actor, name string, req program.Request) (interpreter.Answer, error)
+	Reset(ctx context.Context, a actor.Actor, name string) (bool, error)
+}
+
+// Files are those of canvases.
+type Files interface {
+	List(ctx context.Context, a actor.Actor, canvasID string, before int64, limit int) ([]drive.File, int64, error)
+	Find(ctx context.Context, a actor.Actor, canvasID, name string) (drive.File, error)
+	Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (drive.File, []byte, error)
+	Save(ctx context.Context, a actor.Actor, c drive.Content) (drive.File, error)
+}
+
+// Tables reads and draws tables.
+type Tables interface {
+	Rows(ctx context.Context, parquet []byte, from, count int) (frame.Rows, error)
+	Chart(ctx context.Context, parquet []byte, c frame.Chart) (frame.Drawing, error)
+}
+
 // Streams shows runs live.
 type Streams interface {
 	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, resultID string, version *int, after int64) error
@@ -53,14 +77,15 @@ type Streams interface {
 
 // Deps is what the module needs.
 type Deps struct {
-	DB       *database.DB
-	Runs     *run.Service
-	Tools    *tool.Service
-	Programs Programs
-	Streams  Streams
-	Billing  Billing
-	Wake     *wake.Hub
-	Access   Access
+	DB           *database.DB
+	Runs         *run.Service
+	Tools        *tool.Service
+	Programs     Programs
+	Interpreters Interpreters
+	Streams      Streams
+	Billing      Billing
+	Wake         *wake.Hub
+	Access       Access
 	// Model is nil where none is configured.
 	Model    Model
 	Settings Settings
@@ -72,6 +97,8 @@ type Access struct {
 	Policy Policy
 	Tools  Catalogue
 	SDK    SDK
+	Files  Files
+	Tables Tables
 }
 
 // Settings are the limits of agents.
@@ -81,6 +108,8 @@ type Settings struct {
 	MaxRuns int
 	// CodeTimeout bounds one program that names no time.
 	CodeTimeout time.Duration
+	// BreakEven keeps plain tool calling where it costs fewer tokens than code.
+	BreakEven bool
 	// Price is what the model's tokens cost its users.
 	Price billing.ModelPrice
 	// Flush is how often the words of an answer are shown.
@@ -95,7 +124,7 @@ func New(d Deps) *Module {
 	if d.Settings.Flush == 0 {
 		d.Settings.Flush = 50 * time.Millisecond
 	}
-	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}}}
+	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}, counter: sync.OnceValues(compact.NewCounter)}}
 }
 
 // Start implements lifecycle.Service: runs begin with their requests.
@@ -140,4 +169,5 @@ type Service struct {
 	active  int                                // runs that are counted in
 	running map[string]context.CancelCauseFunc // by result id and version
 	work    sync.WaitGroup
+	counter func() (*compact.Counter, error) // loads its vocabulary when it is needed
 }

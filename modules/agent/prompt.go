@@ -9,6 +9,8 @@ import (
 type Prompt struct {
 	// Code says that tools are called from programs.
 	Code bool
+	// Files says that the run has a canvas, which keeps files.
+	Files bool
 	// Sequential forbids calls that run beside each other.
 	Sequential bool
 	Toolsets   []Described
@@ -43,6 +45,10 @@ func (p Prompt) String() string {
 	b.WriteString(base)
 	if len(p.Missing) > 0 {
 		fmt.Fprintf(&b, "\nThese toolsets do not work at the moment: %s.\n", strings.Join(p.Missing, ", "))
+	}
+	if p.Files {
+		b.WriteString("\nFiles: the run belongs to a canvas. list_files names its files; they are in the folder that code starts in, and what code writes there is kept, " +
+			"unless the code fails. Uploaded tables are Parquet: read them with pandas.read_parquet. create_chart draws a table of the canvas.\n")
 	}
 	if !p.Code {
 		return b.String()

@@ -27,6 +27,9 @@ type Request struct {
 	CanvasID string
 	Choice   json.RawMessage // as model.Choice returns it
 	OneByOne bool
+	// History are the result ids of runs of the user's that this one continues,
+	// in order.
+	History []string
 }
 
 // Errors of the service.
@@ -52,6 +55,11 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 	}
 	if !utf8.ValidString(req.Query) || strings.ContainsRune(req.Query, 0) {
 		return run.Run{}, errs.New(errs.Invalid, "query must be UTF-8 without NUL.")
+	}
+	for _, id := range req.History {
+		if _, err := s.Runs.Get(ctx, a, id, nil); err != nil {
+			return run.Run{}, err
+		}
 	}
 	if err := s.enter(); err != nil {
 		return run.Run{}, err
@@ -118,7 +126,7 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 		title = string(words[:min(80, len(words))])
 	}
 	return s.Runs.Create(ctx, a, run.CreateParams{
-		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: input, Toolsets: req.Toolsets,
+		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: input, Toolsets: req.Toolsets, History: req.History,
 	})
 }
 
@@ -127,8 +135,8 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 	decision := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
 	stop := s.watch(ctx, a, r)
 	defer stop()
-	model, err := s.turn(ctx, a, r, req, decision)
-	finish := run.Finish{Status: run.Done, PTCEnabled: decision.Enabled, Model: model}
+	o, err := s.turn(ctx, a, r, req, decision)
+	finish := run.Finish{Status: run.Done, PTCEnabled: o.Code, Model: o.Model}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
 		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}

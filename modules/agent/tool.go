@@ -22,8 +22,8 @@ type Tool struct {
 	// Own says that the schema is ours and must be in the strict subset as it
 	// is; a foreign one is fitted to it as far as it goes.
 	Own bool
-	// Serial keeps the tool from running beside another serial one: they
-	// change the same things.
+	// Serial tools change the same things: they run one after the other, in the
+	// order of their calls.
 	Serial bool
 	// Run executes one call. Its error is told to the model.
 	Run func(ctx context.Context, c Call) (string, error)
@@ -35,7 +35,13 @@ type Call struct {
 	ID        string // the provider's
 	Name      string
 	Arguments json.RawMessage
+
+	record *string
 }
+
+// Recorded says under which id the whole result of the call is kept, so that
+// the model can read what it is not given.
+func (c Call) Recorded(id string) { *c.record = id }
 
 // Tools are those of one run. They do not change while it runs.
 type Tools struct {

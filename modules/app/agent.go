@@ -5,6 +5,7 @@ import (
 
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/frame"
 	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/model"
 )
@@ -20,15 +21,18 @@ func (a *App) agents() (*agent.Module, error) {
 		return nil, err
 	}
 	d := agent.Deps{
-		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Streams: a.Streams.Service,
+		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Streams: a.Streams.Service,
 		Billing: a.Credits.Service, Wake: a.Hub,
-		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service},
+		Access: agent.Access{
+			Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service, Files: a.Drive.Service,
+			Tables: &frame.Service{Sandbox: a.Engine, Timeout: c.Sandbox.Timeout},
+		},
 		Settings: agent.Settings{
 			Limits: agent.Limits{
 				Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Tokens: int64(c.Agent.MaxTokens), Repeats: c.Agent.MaxRepeats,
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},
-			MaxRuns: c.Agent.MaxRuns, Price: billing.ModelPrice{Input: input, Output: output},
+			MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Price: billing.ModelPrice{Input: input, Output: output},
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
 		},
 		Logger: a.Logger,

@@ -156,10 +156,10 @@ func TestAgentWritesCode(t *testing.T) {
 		require.Equal(t, 2, strings.Count(usage.raw, `"usageType":"model_call"`), usage.raw)
 		require.Contains(t, usage.raw, `"amount":0.094`)
 		require.Contains(t, usage.raw, `"modelName":"scripted:test"`)
+		for _, raw := range model.Requests() {
+			require.Equal(t, 10+1, strings.Count(string(raw), `"type":"function"`), "builtins, what may be called both ways, and no other schema")
+		}
 	}, append(env, "MODEL_INPUT_PRICE=100", "MODEL_OUTPUT_PRICE=100")...)
-	for _, raw := range model.Requests() {
-		require.Equal(t, 5+1, strings.Count(string(raw), `"type":"function"`), "builtins, execute_code, and no other schema")
-	}
 }
 
 func count(list []string, want string) (n int) {

@@ -25,6 +25,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/secretbox"
 	"github.com/portico-run/portico/modules/internal/telemetry"
 	"github.com/portico-run/portico/modules/internal/wake"
+	"github.com/portico-run/portico/modules/interpreter"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -51,24 +52,25 @@ type App struct {
 	Options
 	Owner string // names this process in leases
 
-	DB       *database.DB
-	Objects  objectstore.Store
-	Hub      *wake.Hub
-	Accounts *account.Module
-	Credits  *billing.Module
-	PTC      *ptc.Module
-	Toolsets *toolset.Module
-	Runs     *run.Module
-	Tools    *tool.Module
-	SDK      *sdkbundle.Module
-	Engine   *sandbox.Engine
-	Programs *program.Module
-	CodeAPI  *codeapi.Module
-	Drive    *drive.Module
-	Streams  *stream.Module
-	Agents   *agent.Module
-	API      *httpapi.API
-	Metrics  *telemetry.Metrics
+	DB           *database.DB
+	Objects      objectstore.Store
+	Hub          *wake.Hub
+	Accounts     *account.Module
+	Credits      *billing.Module
+	PTC          *ptc.Module
+	Toolsets     *toolset.Module
+	Runs         *run.Module
+	Tools        *tool.Module
+	SDK          *sdkbundle.Module
+	Engine       *sandbox.Engine
+	Programs     *program.Module
+	CodeAPI      *codeapi.Module
+	Drive        *drive.Module
+	Streams      *stream.Module
+	Agents       *agent.Module
+	Interpreters *interpreter.Module
+	API          *httpapi.API
+	Metrics      *telemetry.Metrics
 
 	egress *egress.Client
 }
@@ -76,6 +78,7 @@ type App struct {
 // Open connects to the database and wires the modules. It starts nothing that
 // would have to be stopped; Close ends the connection.
 func Open(ctx context.Context, o Options) (*App, error) {
+	o.Logger = slog.New(httpapi.Traced(o.Logger.Handler()))
 	a := &App{Options: o, Owner: ids.New("proc"), Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
 	var err error
 	a.DB, err = database.Open(ctx, database.Config{
@@ -137,13 +140,18 @@ func (a *App) wire(ctx context.Context) error {
 	measure(a.Metrics, a.Engine)
 	a.Programs = program.New(program.Deps{
 		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Sandbox: a.Engine, Logger: a.Logger,
-		Access:   program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Tools: a.Toolsets.Service, API: a.API},
-		Settings: program.Settings{Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output)},
+		Access: program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Files: a.Drive.Service, Tools: a.Toolsets.Service, API: a.API},
+		Settings: program.Settings{
+			Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output), MaxInput: c.Sandbox.Disk / 2,
+		},
 	})
 	if a.CodeAPI, err = a.codeAPI(); err != nil {
 		return err
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
+	a.Interpreters = interpreter.New(interpreter.Deps{
+		Programs: a.Programs.Service, Sandbox: a.Engine, Settings: interpreter.Settings{Max: c.Agent.MaxInterpreters, Idle: c.Agent.InterpreterIdle}, Logger: a.Logger,
+	})
 	if a.Agents, err = a.agents(); err != nil {
 		return err
 	}

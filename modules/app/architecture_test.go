@@ -42,6 +42,7 @@ func floor(path string) (int, bool) {
 		{"modules/model", 3},
 		{"modules/scripted", 4},
 		{"modules/compact", 5},
+		{"modules/frame", 5},
 		{"modules/toolset", 4},
 		{"modules/sdkbundle", 4},
 		{"modules/drive", 4},
@@ -50,10 +51,11 @@ func floor(path string) (int, bool) {
 		{"modules/stream", 5},
 		{"modules/program", 6},
 		{"modules/codeapi", 7},
-		{"modules/agent", 7},
-		{"modules/app", 8},
-		{"cmd/", 9},
-		{"modules/bench", 9},
+		{"modules/interpreter", 7},
+		{"modules/agent", 8},
+		{"modules/app", 9},
+		{"cmd/", 10},
+		{"modules/bench", 10},
 		{"sdkgen", -1}, // an island: it imports no server code
 	}
 	for _, f := range floors {

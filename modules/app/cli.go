@@ -69,7 +69,7 @@ func (c *cli) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&c.file, "config", "", "configuration file (also PORTICO_CONFIG)")
 	root.AddCommand(
 		c.command("serve", "Start the server", cobra.NoArgs, c.serve),
-		c.command("demo", "Run a program with tool calls and watch it", cobra.NoArgs, c.demo),
+		c.demos(),
 		c.command("doctor", "Check what this machine and configuration give", cobra.NoArgs, c.doctor),
 		c.command("config", "Print the configuration in force, secrets hidden", cobra.NoArgs, c.printConfig),
 		c.migrate(), c.key(), c.user(), c.toolset(), c.ptc(), c.credit(), c.tools(),

@@ -30,6 +30,17 @@ import (
 // demoCredits is what the demo's user gets to spend, once.
 const demoCredits = 1000 * money.Credit
 
+// demos holds the demonstrations; the program's is the command itself.
+func (c *cli) demos() *cobra.Command {
+	d := c.command("demo", "Run a program with tool calls and watch it", cobra.NoArgs, c.demo)
+	var picture string
+	agent := c.command("agent", "Let an agent with a scripted model write programs, and compare with plain tool calls", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error { return c.demoAgent(cmd.Context(), picture) })
+	agent.Flags().StringVar(&picture, "chart", "data/demo-chart.png", "where to save the chart")
+	d.AddCommand(agent)
+	return d
+}
+
 // demo runs the bundled program on the server of the configuration, or on one
 // of its own where none answers.
 func (c *cli) demo(cmd *cobra.Command, _ []string) error {
@@ -182,7 +193,13 @@ func (d demonstration) ask(ctx context.Context, method, path string, body, data 
 	if err != nil {
 		return err
 	}
+	return decodeAnswer(resp, data)
+}
+
+// decodeAnswer reads the data of an answer, or its refusal.
+func decodeAnswer(resp *http.Response, data any) error {
 	defer resp.Body.Close()
+	method, path := resp.Request.Method, resp.Request.URL.Path
 	var e struct {
 		Data   json.RawMessage `json:"data"`
 		ErrMsg string          `json:"errMsg"`
@@ -255,6 +272,11 @@ func (d demonstration) show(at time.Duration, data []byte) {
 		Log struct {
 			Content string `json:"content"`
 		} `json:"log"`
+		Content string `json:"content"`
+		Usage   struct {
+			Input  int `json:"inputTokens"`
+			Output int `json:"outputTokens"`
+		} `json:"tokenUsage"`
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		fmt.Fprintf(d.out, "%s\n", data)
@@ -267,12 +289,19 @@ func (d demonstration) show(at time.Duration, data []byte) {
 	case "tool_call_error":
 		text += "  " + e.Result.Error
 	case "log":
-		text = strings.ReplaceAll(e.Log.Content, "\n", "\n"+strings.Repeat(" ", 28))
+		text = indent(e.Log.Content)
+	case "stream":
+		text = indent(strings.TrimSpace(e.Content))
+	case "token_usage":
+		text = fmt.Sprintf("%d in, %d out, as the model reports them", e.Usage.Input, e.Usage.Output)
 	case "start", "end":
 		text = d.resultID
 	}
 	fmt.Fprintf(d.out, "%7.3fs  %-17s  %s\n", at.Seconds(), e.Event, text)
 }
+
+// indent keeps the lines of a text below each other.
+func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 28)) }
 
 // report shows what was recorded and what it cost.
 func (d demonstration) report(ctx context.Context, o demoOutcome) error {

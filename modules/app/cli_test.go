@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -195,4 +197,40 @@ func TestSecondStartKeepsTheData(t *testing.T) {
 	require.Equal(t, 1, second.count(`SELECT count(*) FROM users`))
 	require.Equal(t, 200, second.send(first.key, "GET", "/v1/credit/balance", nil).status)
 	require.Equal(t, 1, second.count(`SELECT count(*) FROM action_results`))
+}
+
+// The agent's demo, as a person sees it: two programs, of which one fails and
+// is corrected, a chart, the transcript, and what both ways cost.
+func TestDemoOfTheAgent(t *testing.T) {
+	t.Parallel()
+	picture := filepath.Join(t.TempDir(), "chart.png")
+	env := append(environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "AGENT_BREAK_EVEN=true", "LOG_LEVEL=error")
+	code, out, errs := portico(t, env, "demo", "agent", "--chart", picture)
+	require.Equal(t, 0, code, errs+out)
+	for want, times := range map[string]int{
+		"The model is SCRIPTED": 1, "left out: 1.": 1, "tool_call_error    execute_code": 1, "tool_call_end      execute_code": 1,
+		"tool_call_end      shop.list_orders": 8, "[execute_code failed]": 1, "[execute_code completed]": 1, "[create_chart completed]": 1,
+		"[scripted:demo]": 3, "image/png": 1, "South    2300 2130.5 -169.5": 2,
+	} {
+		require.Equal(t, times, strings.Count(out, want), "%s in\n%s", want, out)
+	}
+	require.NotContains(t, out, "cust-", "what the tools returned is shown to nobody")
+	content, err := os.ReadFile(picture)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(content), "\x89PNG"))
+	found := regexp.MustCompile(`PTC used (\d+) % fewer prompt tokens`).FindStringSubmatch(out)
+	require.NotNil(t, found, out)
+	saved, err := strconv.Atoi(found[1])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, saved, 30, "C11: for 30 tools and more")
+	first := regexp.MustCompile(`(?m)^  (?:with code \(PTC\)|plain tool calling) +\d+ +(\d+) +\d+ `).FindAllStringSubmatch(out, -1)
+	require.Len(t, first, 2)
+	require.Less(t, 100*atoi(t, first[0][1]), 70*atoi(t, first[1][1]), "the first request alone, before any result")
+}
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
 }

@@ -40,7 +40,7 @@ func (p *publisher) publish(ctx context.Context, a actor.Actor, prefix string) (
 	if err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(definitions)
+	text, err := json.Marshal(toolset.ForCode(definitions))
 	if err != nil {
 		return "", fmt.Errorf("definitions of the SDK: %w", err)
 	}

@@ -74,6 +74,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	s.group.Add("the sandbox", a.Engine)
 	s.group.Add("the isolation of programs", guard{a})
 	s.group.Add("the code interpreter API", a.CodeAPI)
+	s.group.Add("persistent interpreters", a.Interpreters)
 	s.group.Add("the HTTP server", s.server)
 	s.group.Add("streams", a.Streams)
 	s.group.Add("agents", a.Agents)

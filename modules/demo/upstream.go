@@ -133,6 +133,7 @@ func Handler() http.Handler {
 	mux.HandleFunc("POST /convert", convert)
 	mux.HandleFunc("POST /notes", note)
 	mux.HandleFunc("GET /slow", slow)
+	shopRoutes(mux)
 	mux.HandleFunc("GET /outage", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusInternalServerError, map[string]any{"message": "This endpoint always fails, to show what a failed call looks like"})
 	})

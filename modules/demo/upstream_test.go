@@ -84,3 +84,29 @@ func TestStartAndStop(t *testing.T) {
 	_, err = net.Dial("tcp", address)
 	require.Error(t, err)
 }
+
+// The made-up shop: thirty tools, filters that filter, and data that never
+// changes, which the agent's demo relies on.
+func TestShop(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(demo.Handler())
+	t.Cleanup(s.Close)
+	for _, c := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"/shop/orders/count", 200, `{"count":720}`},
+		{"/shop/orders/count?region=South&month=2026-03&status=paid", 200, `{"count":19}`},
+		{"/shop/orders/order-001", 200, `{"amount":40,"customer":"cust-001","id":"order-001","month":"2026-02","product":"prod-001","region":"South","status":"open"}`},
+		{"/shop/orders/order-999", 404, `{"message":"There is no order \"order-999\""}`},
+		{"/shop/stores?limit=1", 200, `{"stores":[{"area":200,"id":"store-001","name":"store-001","region":"South"}]}`},
+	} {
+		status, body := ask(t, "GET", s.URL+c.path, "")
+		require.Equal(t, c.status, status, c.path)
+		require.Equal(t, c.want, body)
+	}
+	file, err := demo.ShopFile("shop")
+	require.NoError(t, err)
+	require.Equal(t, 30, strings.Count(string(file), `"endpoint"`))
+}

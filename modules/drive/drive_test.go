@@ -190,7 +190,7 @@ func TestTablesBecomeParquet(t *testing.T) {
 		require.Equal(t, "Sales 2026.parquet", up.Name)
 		require.Equal(t, "application/vnd.apache.parquet", up.Type)
 		require.Equal(t, int64(1), up.Table.BadRows)
-		require.Equal(t, "Table of 1 rows: day date, amount integer. 1 rows of the uploaded file did not fit and were left out.", up.Summary)
+		require.Equal(t, "Table with day date, amount integer. Rows: 1. Rows of the uploaded file that did not fit and were left out: 1.", up.Summary)
 		require.True(t, strings.HasPrefix(f.read(t, anna, up.FileID), "PAR1"))
 		_, err = f.Upload(t.Context(), anna, drive.Content{CanvasID: anna.UID, Name: "x.csv", Body: strings.NewReader("")})
 		require.ErrorIs(t, err, table.ErrInvalid)

@@ -12,8 +12,9 @@ import (
 
 // identity is who a program is to the tools it calls.
 type identity struct {
-	key  account.Plaintext
-	call tool.Call
+	key   account.Plaintext
+	call  tool.Call
+	trace string // the id of the request that the program belongs to
 }
 
 // environment is what the SDK reads, under the names of the wire contract.
@@ -28,6 +29,7 @@ func (i identity) environment(debug bool) map[string]string {
 		"REFLY_RESULT_VERSION":        version(i.call.Version),
 		"REFLY_PTC_CALL_ID":           i.call.CallID,
 		"REFLY_EXECUTOR_SLIM_INVOKER": "refly-api",
+		"PORTICO_TRACE_ID":            i.trace,
 	}
 	if debug {
 		env["REFLY_PTC_DEBUG"] = "true"
@@ -38,6 +40,14 @@ func (i identity) environment(debug bool) map[string]string {
 		}
 	}
 	return env
+}
+
+// closed is the road of a program without tools.
+type closed struct{}
+
+// ServeHTTP implements http.Handler.
+func (closed) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	httpapi.Fail(w, errs.New(errs.Forbidden, "This program has no tools.").Do("Call them outside of it."))
 }
 
 // gateway is the only thing a program reaches: the execution of tools, as the
@@ -62,6 +72,7 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	kept.Set("X-API-Key", g.id.key.Reveal())
+	kept.Set(httpapi.HeaderTrace, g.id.trace)
 	kept.Set("x-ptc-call-id", g.id.call.CallID)
 	kept.Set("x-refly-result-id", g.id.call.ResultID)
 	for name, value := range map[string]string{"x-refly-result-version": version(g.id.call.Version), "x-refly-canvas-id": g.id.call.CanvasID} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -43,6 +44,13 @@ type SDK interface {
 	Current(ctx context.Context, a actor.Actor) (sdkbundle.Bundle, error)
 }
 
+// Files are those of canvases.
+type Files interface {
+	List(ctx context.Context, a actor.Actor, canvasID string, before int64, limit int) ([]drive.File, int64, error)
+	Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (drive.File, []byte, error)
+	Save(ctx context.Context, a actor.Actor, c drive.Content) (drive.File, error)
+}
+
 // Sandbox runs code.
 type Sandbox interface {
 	Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error)
@@ -55,6 +63,9 @@ type Settings struct {
 	Timeout, MaxTimeout time.Duration
 	// MaxLog is how much output of one program is shown live, in bytes.
 	MaxLog int
+	// MaxInput is how many bytes of its canvas a program is given; as many may
+	// come back.
+	MaxInput int64
 }
 
 // Deps is what the module needs.
@@ -73,6 +84,7 @@ type Access struct {
 	Policy Policy
 	Keys   Keys
 	SDK    SDK
+	Files  Files
 	Tools  Catalogue
 	// API answers the calls of programs as it answers any other.
 	API http.Handler
@@ -106,7 +118,7 @@ type executeInput struct {
 		Toolsets []string `json:"toolsets,omitempty" maxItems:"200" doc:"The only toolsets it may call; empty for all that the user may"`
 		Timeout  int      `json:"timeout,omitempty" minimum:"1" doc:"Wall-clock limit in milliseconds; the server has a default and a maximum"`
 		ResultID string   `json:"resultId,omitempty" maxLength:"64" doc:"A running run to work in, or the id of a run to create"`
-		CanvasID string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to"`
+		CanvasID string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to; its files are in the program's folder, and what the program leaves there becomes one of them"`
 		Title    string   `json:"title,omitempty" maxLength:"500" doc:"Shown in lists"`
 	}
 }

@@ -24,6 +24,10 @@ type Request struct {
 	ResultID string
 	CanvasID string
 	Title    string
+	// Tool is the name it is recorded under; empty for execute_code.
+	Tool string
+	// Plain runs it without any tools, whatever the policy says.
+	Plain bool
 }
 
 // Languages are those that programs may be written in.
@@ -43,7 +47,16 @@ type Outcome struct {
 	Version    int        `json:"version"`
 	CallID     string     `json:"callId" doc:"The record of the program"`
 	ToolCalls  []ToolCall `json:"toolCalls" doc:"The calls it made, in order; their results are in their records"`
+	Files      []File     `json:"files" nullable:"false" doc:"The files that it left in its canvas; those of a program that failed are not kept"`
 	Warnings   []string   `json:"warnings" doc:"What the program did not get, and why"`
+}
+
+// File is a file of a canvas that a program wrote or changed.
+type File struct {
+	FileID string `json:"fileId"`
+	Name   string `json:"name"`
+	Type   string `json:"type" doc:"Media type"`
+	Size   int64  `json:"size" doc:"Bytes"`
 }
 
 // ToolCall is one call of a program, without its result.
@@ -80,7 +93,7 @@ func (r *Request) validate(s Settings) error {
 // answer is the record of a program that ended.
 func (o Outcome) answer() (tool.Answer, error) {
 	data, err := json.Marshal(map[string]any{
-		"stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS,
+		"stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS, "files": o.Files,
 	})
 	if err != nil {
 		return tool.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)

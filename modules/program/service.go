@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/compact"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
@@ -53,6 +54,7 @@ type Opened struct {
 	ours     bool // the end of the program is the end of the run
 	call     tool.Call
 	log      *liveLog
+	folder   folder
 	warnings []string
 }
 
@@ -62,18 +64,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err := req.validate(s.Settings); err != nil {
 		return nil, err
 	}
-	if err := s.decide(a, req); err != nil {
-		return nil, err
-	}
-	bundle, warnings, err := s.bundle(ctx, a, req.Toolsets)
-	if err != nil {
-		return nil, err
-	}
-	stubs, looked, err := s.tools(ctx, a, req)
-	if err != nil {
-		return nil, err
-	}
-	key, err := s.Access.Keys.TemporaryKey(ctx, a)
+	given, err := s.give(ctx, a, req)
 	if err != nil {
 		return nil, err
 	}
@@ -81,15 +72,23 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, err
 	}
-	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets})
+	folder, late, err := s.folder(ctx, a, r.CanvasID)
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
-	id := identity{key: key, call: call}
-	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: warnings}
+	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Tool: req.Tool})
+	if err != nil {
+		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
+	}
+	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
+	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
-		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: append(files(bundle), looked...),
-		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Stubs: stubs, Output: o.log.line,
+		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
+		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Stubs: given.stubs, Output: o.log.line,
+		Inputs: folder.inputs, Collect: folder.collect,
+	}
+	if req.Plain {
+		o.Job.Env, o.Job.Gateway = nil, closed{}
 	}
 	return o, nil
 }
@@ -104,11 +103,40 @@ func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error)
 	if failed != nil {
 		return Outcome{}, errors.Join(failed, s.refuse(ctx, o.call, o.ours, failed))
 	}
+	kept, warnings := s.keep(ctx, o, result)
 	return s.settle(ctx, o.actor, o.call, Outcome{
 		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status,
 		DurationMS: result.Duration.Milliseconds(), ResultID: o.run.ResultID, Version: o.run.Version, CallID: o.call.CallID,
-		Warnings: o.warnings,
+		Files: kept, Warnings: append(o.warnings, warnings...),
 	}, o.ours)
+}
+
+// given is what a program gets of the tools.
+type given struct {
+	key      account.Plaintext
+	files    []sandbox.File
+	stubs    []sandbox.Stub
+	warnings []string
+}
+
+func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given, err error) {
+	if req.Plain {
+		return given{warnings: []string{}}, nil
+	}
+	if err := s.decide(a, req); err != nil {
+		return g, err
+	}
+	bundle, warnings, err := s.bundle(ctx, a, req.Toolsets)
+	if err != nil {
+		return g, err
+	}
+	stubs, looked, err := s.tools(ctx, a, req)
+	if err != nil {
+		return g, err
+	}
+	g = given{files: append(files(bundle), looked...), stubs: stubs, warnings: warnings}
+	g.key, err = s.Access.Keys.TemporaryKey(ctx, a)
+	return g, err
 }
 
 // decide refuses a program where the policy says no, with the reason.
@@ -160,6 +188,7 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request) ([]sand
 	if err != nil {
 		return nil, nil, err
 	}
+	sets = toolset.ForCode(sets)
 	var stubs []sandbox.Stub
 	count := map[string]int{}
 	for _, set := range sets {

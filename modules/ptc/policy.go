@@ -147,7 +147,7 @@ func (p Policy) lists(key string) bool {
 // are part of every run, so lists are about the others.
 func IsBuiltin(key string) bool {
 	switch key {
-	case "web_search", "generate_doc", "generate_code_artifact", "send_email", "get_time", "read_file",
+	case "python_repl", "create_chart", "search_tools", "help", "web_search", "generate_doc", "generate_code_artifact", "send_email", "get_time", "read_file",
 		"list_files", "execute_code", "read_agent_result", "read_tool_result":
 		return true
 	}

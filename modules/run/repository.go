@@ -26,6 +26,7 @@ type row struct {
 	TargetType     *string
 	TargetID       *string
 	Input          *string
+	History        *string
 	Errors         *string
 	ErrorType      *string
 	Toolsets       *string

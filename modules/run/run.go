@@ -87,6 +87,8 @@ type CreateParams struct {
 	Type     string
 	Input    json.RawMessage
 	Toolsets []string // keys
+	// History are the result ids of the runs that it continues, in order.
+	History []string
 }
 
 func (p CreateParams) validate() error {

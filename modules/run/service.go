@@ -31,7 +31,7 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 	now := s.now()
 	r := row{
 		ResultID: p.ResultID, UID: a.UID, Title: p.Title, Type: p.Type, Status: string(Running),
-		Toolsets: list(p.Toolsets), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
+		Toolsets: list(p.Toolsets), History: list(p.History), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
 		CreatedAt: now, UpdatedAt: now, EventSeq: 1,
 	}
 	if r.Type == "" {

@@ -32,6 +32,9 @@ const (
 	// CallsPath takes the calls of one round: {"calls":[{"name","input"}]}. It
 	// answers {"results":[…]} in the same order, each {"result"} or {"error"}.
 	CallsPath = "/v1/program/calls"
+	// CellPath is where a program that is Interpreter asks for its next Cell. It
+	// sends the Report of the one before, or null.
+	CellPath = "/v1/program/cell"
 )
 
 // MaxCode is the longest program, in bytes.

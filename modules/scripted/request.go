@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/portico-run/portico/modules/strict"
 )
@@ -105,7 +107,7 @@ func (r request) calls() error {
 var ownID = regexp.MustCompile(`_scripted_(\d+)_`)
 
 // turn is the number of the turn that answers the request.
-func (r request) turn() int {
+func (r request) turn(s Script) int {
 	next := 0
 	for _, it := range r.items {
 		if m := ownID.FindStringSubmatch(it.ID); m != nil {
@@ -114,7 +116,21 @@ func (r request) turn() int {
 			}
 		}
 	}
-	return next
+	if next > 0 {
+		return next
+	}
+	said := r.last()
+	return max(0, slices.IndexFunc(s.Turns, func(t Turn) bool { return t.On != "" && strings.Contains(said, t.On) }))
+}
+
+// last is what the user said last, as JSON.
+func (r request) last() string {
+	for _, it := range slices.Backward(r.items) {
+		if it.Role == "user" {
+			return string(it.Text)
+		}
+	}
+	return ""
 }
 
 // first tells conversations apart: by what the user said first.

@@ -25,6 +25,9 @@ type Script struct {
 
 // Turn is one answer of the model.
 type Turn struct {
+	// On begins another conversation here: one whose newest message of the user
+	// holds this text. Without it conversations begin with the first turn.
+	On string `yaml:"on"`
 	// Expect are texts that the request must hold, Reject those that it must
 	// not; otherwise it is refused, which ends a test.
 	Expect []string `yaml:"expect"`

@@ -49,7 +49,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, invalid(err.Error()))
 		return
 	}
-	n := req.turn()
+	n := req.turn(s.script)
 	if n >= len(s.script.Turns) {
 		refuse(w, invalid(fmt.Sprintf("The script %q has %d turns, and this is turn %d.", s.script.Name, len(s.script.Turns), n+1)))
 		return

@@ -56,9 +56,9 @@ func (r Report) Summary() string {
 	for i, c := range r.Columns {
 		columns[i] = c.Name + " " + c.Type
 	}
-	text := fmt.Sprintf("Table of %d rows: %s.", r.Rows, strings.Join(columns, ", "))
+	text := fmt.Sprintf("Table with %s. Rows: %d.", strings.Join(columns, ", "), r.Rows)
 	if r.BadRows > 0 {
-		text += fmt.Sprintf(" %d rows of the uploaded file did not fit and were left out.", r.BadRows)
+		text += fmt.Sprintf(" Rows of the uploaded file that did not fit and were left out: %d.", r.BadRows)
 	}
 	return text
 }

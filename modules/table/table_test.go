@@ -97,7 +97,7 @@ NA,-1e3,00001,,,,,NA,
 	}, rows))
 	require.Equal(t, int64(1), report.Columns[0].Nulls)
 	require.Equal(t, int64(1), report.Columns[7].Nulls, "NA is a word in a column of text")
-	require.Contains(t, report.Summary(), "3 rows: id integer, price number")
+	require.Contains(t, report.Summary(), "Table with id integer, price number")
 }
 
 func TestBadRowsAreReported(t *testing.T) {
@@ -107,7 +107,7 @@ func TestBadRowsAreReported(t *testing.T) {
 	require.Len(t, rows, 2)
 	require.Equal(t, int64(2), report.BadRows)
 	require.Equal(t, []table.BadRow{{Line: 3, Reason: "1 fields instead of 2"}, {Line: 4, Reason: "3 fields instead of 2"}}, report.Bad)
-	require.Contains(t, report.Summary(), "2 rows of the uploaded file did not fit")
+	require.Contains(t, report.Summary(), "did not fit and were left out: 2.")
 
 	report, _ = convert(t, "a,b\n"+strings.Repeat("x\n", 500))
 	require.Equal(t, int64(500), report.BadRows)

@@ -100,6 +100,7 @@ const (
 	CodeMethodNotFound   = "METHOD_NOT_FOUND"
 	CodeNotAuthorized    = "NOT_AUTHORIZED"
 	CodeNotAllowed       = "TOOLSET_NOT_ALLOWED"
+	CodeCallerNotAllowed = "CALLER_NOT_ALLOWED"
 	CodeInvalidArguments = "INVALID_ARGUMENTS"
 	CodeUnsupportedType  = "TOOLSET_TYPE_UNSUPPORTED"
 	CodeInterrupted      = "INTERRUPTED"

@@ -42,6 +42,9 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if err != nil {
 		return s.refused(ctx, c, err)
 	}
+	if refusal := callable(c, method); refusal != nil {
+		return *refusal
+	}
 	title, _ := arguments[fileNameTitle].(string)
 	delete(arguments, fileNameTitle)
 	schema, err := s.schemas.Get(method.Request)
@@ -110,6 +113,21 @@ func (s *Service) admit(c Call, p program, t toolset.Toolset) (Executor, *result
 		return nil, &r
 	}
 	return executor, nil
+}
+
+// callable decides whether this caller may call a method. People and scripts
+// may call all of them.
+func callable(c Call, m toolset.Method) *result {
+	var r result
+	switch callers := m.Callers(); {
+	case c.Origin == ids.PTC && !callers.Code:
+		r = failed(CodeCallerNotAllowed, fmt.Sprintf("Tool %s may not be called from code; it is a tool call of its own.", m.Name))
+	case c.Origin == ids.Agent && !callers.Direct:
+		r = failed(CodeCallerNotAllowed, fmt.Sprintf("Tool %s may be called from code only.", m.Name))
+	default:
+		return nil
+	}
+	return &r
 }
 
 // priced adds what a successful call costs.

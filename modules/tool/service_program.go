@@ -18,6 +18,7 @@ type ProgramInput struct {
 	Code     string   `json:"code"`
 	Language string   `json:"language"`
 	Toolsets []string `json:"toolsets,omitempty"`
+	Tool     string   `json:"-"` // its name; empty for Program
 }
 
 // OpenProgram records a program that is about to run in a run of the actor's.
@@ -27,9 +28,13 @@ func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in 
 	if err != nil {
 		return Call{}, fmt.Errorf("encode the program: %w", err)
 	}
+	name := in.Tool
+	if name == "" {
+		name = Program
+	}
 	c := Call{
 		CallID: s.Settings.Calls.New(ids.Agent), Origin: ids.Agent, UID: a.UID, ResultID: r.ResultID, Version: r.Version,
-		CanvasID: r.CanvasID, Toolset: Program, Tool: Program, StepName: Program, Input: input, Status: Executing, CreatedAt: s.Now(),
+		CanvasID: r.CanvasID, Toolset: name, Tool: name, StepName: name, Input: input, Status: Executing, CreatedAt: s.Now(),
 	}
 	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.insert(tx, c, s.claim("", "")); err != nil {

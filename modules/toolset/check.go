@@ -209,6 +209,7 @@ func (c *checker) method(s methodSpec, domain string) Method {
 		Endpoint: c.expand(s.Endpoint.line, s.Endpoint.value), HTTPMethod: strings.ToUpper(s.Method.value), Adapter: s.Adapter,
 		Request: c.schema(s.Request, "request"), Response: c.schema(s.Response, "response"),
 	}
+	m.AllowedCallers = c.callers(s)
 	switch {
 	case m.Name == "":
 		c.problem(s.line, "a method has no name")
@@ -318,4 +319,19 @@ func checkFiles(files []File, variables map[string]string) ([]item, error) {
 		joined[i] = p
 	}
 	return items, errors.Join(joined...)
+}
+
+// callers reads who may call a method.
+func (c *checker) callers(s methodSpec) string {
+	var names []string
+	for _, t := range s.Callers {
+		if t.value != callDirect && t.value != callCode {
+			c.problem(t.line, "allowedCallers of %q: %q must be direct or code", s.Name.value, t.value)
+			continue
+		}
+		if !slices.Contains(names, t.value) {
+			names = append(names, t.value)
+		}
+	}
+	return strings.Join(names, ",")
 }

@@ -61,6 +61,7 @@ func (c controller) export(ctx context.Context, who actor.Actor, in *exportInput
 		return exportBody{}, err
 	}
 	definitions, failures, err := c.service.Export(ctx, who, keys)
+	definitions = ForCode(definitions)
 	if err != nil {
 		return exportBody{}, err
 	}

@@ -20,6 +20,7 @@ type ToolDefinition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
+	Callers     Callers         `json:"-"`
 }
 
 // fileTitle is the parameter that names the file a result becomes.

@@ -129,6 +129,7 @@ type methodSpec struct {
 	Request     tree    `yaml:"request"`
 	Response    tree    `yaml:"response"`
 	Adapter     Adapter `yaml:"adapter"`
+	Callers     []text  `yaml:"allowedCallers"`
 
 	form
 }
@@ -166,7 +167,7 @@ func (s *egressSpec) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
 	type plain methodSpec
-	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "adapter"))
+	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "adapter", "allowedCallers"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.

@@ -65,6 +65,7 @@ type methodRow struct {
 	RequestSchema  string
 	ResponseSchema string
 	AdapterConfig  *string
+	AllowedCallers string
 	Enabled        bool
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -236,6 +237,7 @@ func (r methodRow) method() (Method, error) {
 	m := Method{
 		Name: r.Name, Version: r.VersionID, Description: r.Description, Endpoint: r.Endpoint, HTTPMethod: r.HTTPMethod,
 		Request: json.RawMessage(r.RequestSchema), Response: json.RawMessage(r.ResponseSchema),
+		AllowedCallers: r.AllowedCallers,
 	}
 	if r.AdapterConfig != nil {
 		if err := json.Unmarshal([]byte(*r.AdapterConfig), &m.Adapter); err != nil {

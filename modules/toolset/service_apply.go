@@ -200,7 +200,8 @@ func rowOf(key string, m Method, now time.Time) (methodRow, error) {
 	return methodRow{
 		InventoryKey: key, VersionID: m.Version, Name: m.Name, Description: m.Description, Endpoint: m.Endpoint, HTTPMethod: m.HTTPMethod,
 		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: optional(string(adapter)),
-		Enabled: true, CreatedAt: now, UpdatedAt: now,
+		AllowedCallers: m.AllowedCallers,
+		Enabled:        true, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
 
@@ -212,6 +213,7 @@ func methodDifferences(before, want methodRow) map[string]any {
 	compare(columns, "request_schema", before.RequestSchema, want.RequestSchema)
 	compare(columns, "response_schema", before.ResponseSchema, want.ResponseSchema)
 	compare(columns, "adapter_config", deref(before.AdapterConfig), deref(want.AdapterConfig))
+	compare(columns, "allowed_callers", before.AllowedCallers, want.AllowedCallers)
 	compare(columns, "enabled", before.Enabled, true)
 	if before.DeletedAt != nil {
 		columns["deleted_at"] = nil

@@ -81,7 +81,7 @@ func (s *Service) define(h database.Handle, key string, kinds map[string]Kind) (
 		if err != nil {
 			return Definition{}, fmt.Errorf("schema of %s.%s: %w", key, m.Name, err)
 		}
-		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema})
+		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema, Callers: m.Callers()})
 	}
 	return d, nil
 }

@@ -53,7 +53,13 @@ type Method struct {
 	Request    json.RawMessage // JSON Schema of the arguments
 	Response   json.RawMessage // JSON Schema of the result
 	Adapter    Adapter
+	// AllowedCallers is "direct", "code" or both with a comma; empty leaves it
+	// to the name.
+	AllowedCallers string
 }
+
+// Callers says who may call the method.
+func (m Method) Callers() Callers { return callersOf(m.Name, m.AllowedCallers) }
 
 // Adapter is what a method needs besides its endpoint, under the names of the
 // wire contract.

@@ -57,7 +57,7 @@ func newAPI(t *testing.T) (*httpapi.API, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
 	api := httpapi.New(httpapi.Deps{
-		Auth: users{}, Logger: slog.New(slog.NewTextHandler(&log, nil)), BodyLimit: bodyLimit,
+		Auth: users{}, Logger: slog.New(httpapi.Traced(slog.NewTextHandler(&log, nil))), BodyLimit: bodyLimit,
 		Origins: []string{"https://app.example"}, Version: "test",
 	})
 	httpapi.Register(api, httpapi.Operation{ID: "echo", Method: http.MethodPost, Path: "/v1/echo/{id}", Tag: "t", Summary: "Echo"},

@@ -61,7 +61,7 @@ func (a *API) explain(ctx context.Context, err error) *errs.Error {
 			Do("Try again later; if it stays, give the operator the traceId.")
 	}
 	if e.Code.Status() >= http.StatusInternalServerError {
-		a.deps.Logger.ErrorContext(ctx, "request failed", "traceId", TraceID(ctx), "code", e.Code, "error", err, "cause", errors.Unwrap(e))
+		a.deps.Logger.ErrorContext(ctx, "request failed", "code", e.Code, "error", err, "cause", errors.Unwrap(e))
 	}
 	return e
 }

@@ -67,7 +67,7 @@ func (a *API) logRequest(c *gin.Context) {
 	}
 	ctx := c.Request.Context()
 	who, _ := actor.From(ctx)
-	a.deps.Logger.Log(ctx, level, "request", "traceId", TraceID(ctx), "method", c.Request.Method, "path", c.Request.URL.Path,
+	a.deps.Logger.Log(ctx, level, "request", "method", c.Request.Method, "path", c.Request.URL.Path,
 		"status", c.Writer.Status(), "bytes", c.Writer.Size(), "durationMs", time.Since(start).Milliseconds(), "uid", who.UID)
 }
 

@@ -37,8 +37,8 @@ def list_fonts():
 COMMON = (
     "ast", "asyncio", "base64", "collections", "concurrent.futures", "csv", "datetime", "functools", "hashlib",
     "http.client", "inspect", "io", "itertools", "json", "linecache", "math", "queue", "random", "re", "selectors",
-    "socket", "threading", "time", "traceback", "types", "typing", "uuid",
-    "portico_runtime.calls", "portico_runtime.catalog", "portico_runtime.channel", "portico_runtime.program", "portico_runtime.rewrite",
+    "signal", "socket", "tempfile", "threading", "time", "traceback", "types", "typing", "uuid",
+    "portico_runtime.calls", "portico_runtime.catalog", "portico_runtime.channel", "portico_runtime.program", "portico_runtime.repl", "portico_runtime.rewrite",
 )  # fmt: skip
 
 

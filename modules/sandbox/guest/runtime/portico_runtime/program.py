@@ -18,6 +18,8 @@ from portico_runtime import calls, catalog, channel, rewrite
 
 PROGRAM = "/mnt/data/main.py"
 RUNTIME = "/run/portico-python/"
+# How the names of the cells of a persistent interpreter begin.
+CELL = "<cell "
 
 # Names that programs use without importing them, and what they mean.
 _KNOWN = {
@@ -113,15 +115,22 @@ def _leave(status):
         os._exit(code)
 
 
+def evaluate(source, filename, tools, names, change=None):
+    """Run a source in names. change, if given, gets its syntax tree first."""
+    tree = ast.parse(source, filename)
+    if change is not None:
+        change(tree)
+    rewrite.rewrite(tree, tools)
+    code = compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    _import_known(tree, names)
+    started = eval(code, names)
+    if started is not None:
+        asyncio.run(started)
+
+
 def _execute(source, tools, names):
     try:
-        tree = ast.parse(source, PROGRAM)
-        rewrite.rewrite(tree, tools)
-        code = compile(tree, PROGRAM, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        _import_known(tree, names)
-        started = eval(code, names)
-        if started is not None:
-            asyncio.run(started)
+        evaluate(source, PROGRAM, tools, names)
     except rewrite.Return:
         return 0
     except SystemExit as end:
@@ -180,7 +189,8 @@ def _hide(shown):
     if shown is None:
         return
     frames = list(shown.stack)
-    own = [n for n, frame in enumerate(frames) if frame.filename == PROGRAM]
+    own = [n for n, frame in enumerate(frames) if frame.filename.startswith(CELL)]
+    own = own or [n for n, frame in enumerate(frames) if frame.filename == PROGRAM]
     # A program that does not compile has no frame: all of them are ours.
     first = own[0] if own else len(frames) if issubclass(shown.exc_type, SyntaxError) else 0
     frames = [frame for frame in frames[first:] if not frame.filename.startswith(RUNTIME)]

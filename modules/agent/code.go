@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// executeCode is the name of the tool that runs programs.
+const executeCode = "execute_code"
+
+// code is the tool that runs programs.
+func (j *job) code() Tool {
+	return Tool{
+		Name: executeCode, Own: true,
+		Description: "Run a Python program. Tools are called inside it; only what it prints comes back. Each program is a process of its own: " +
+			"it must be complete, variables do not survive it. numpy, pandas, matplotlib, scipy, scikit-learn and pyarrow are there; nothing can be installed.",
+		Schema: json.RawMessage(`{"type":"object","properties":{
+			"code":{"type":"string","description":"The whole program"},
+			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
+			"required":["code","timeout"],"additionalProperties":false}`),
+		Run: func(ctx context.Context, c Call) (string, error) {
+			var in struct {
+				Code    string
+				Timeout *int
+			}
+			if err := json.Unmarshal(c.Arguments, &in); err != nil {
+				return "", err
+			}
+			o, err := j.service.Programs.Execute(ctx, j.actor, j.program(in.Code, value(in.Timeout, 0)))
+			if err != nil {
+				return "", err
+			}
+			c.Recorded(o.CallID)
+			text, failed := result(o)
+			status := "completed"
+			if failed != nil {
+				status = "failed"
+			}
+			j.live.message(ctx, o.CallID, executeCode, executeCode, status, text)
+			return text, failed
+		},
+	}
+}
+
+// plain takes the fence off code that a model put into one.
+func plain(code string) string {
+	trimmed := strings.TrimSpace(code)
+	if !strings.HasPrefix(trimmed, "```") || !strings.HasSuffix(trimmed, "```") {
+		return code
+	}
+	first, rest, found := strings.Cut(trimmed, "\n")
+	if !found || strings.ContainsAny(strings.TrimPrefix(first, "```"), " `") {
+		return code
+	}
+	return strings.TrimSuffix(rest, "```")
+}
+
+// result is what the model sees of a program: what it printed, and, if it
+// failed, why and after how many calls that cannot be undone.
+func result(o program.Outcome) (string, error) {
+	var text strings.Builder
+	text.WriteString(o.Stdout)
+	for _, w := range o.Warnings {
+		fmt.Fprintf(&text, "\n[%s]", w)
+	}
+	for _, f := range o.Files {
+		fmt.Fprintf(&text, "\n[kept in the canvas: %s, %s, %d bytes, file id %s]", f.Name, f.Type, f.Size, f.FileID)
+	}
+	if o.Status == sandbox.Completed {
+		if text.Len() == 0 {
+			return "[the program printed nothing]", nil
+		}
+		return text.String(), nil
+	}
+	if o.Stderr != "" {
+		fmt.Fprintf(&text, "\n%s", o.Stderr)
+	}
+	return text.String(), fmt.Errorf("the program ended with %s (exit code %d) after %d ms; it had made %d tool calls, which are not undone",
+		o.Status, o.ExitCode, o.DurationMS, len(o.ToolCalls))
+}

@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sdkbundle"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// offer decides whether the model writes code, and returns what it gets: what it
+// is told, and its tools.
+func (j *job) offer(ctx context.Context) (system string, tools *Tools, err error) {
+	j.writes = j.decision.Enabled
+	if system, tools, err = j.form(ctx); err != nil || !j.mayBreakEven() {
+		return system, tools, err
+	}
+	j.writes = false
+	plainly, plain, err := j.form(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	var note string
+	// The documentation of the SDK comes first, and where it costs too much, a
+	// line for each tool.
+	for _, j.brief = range []bool{false, true} {
+		j.writes = true
+		if system, tools, err = j.form(ctx); err != nil {
+			return "", nil, err
+		}
+		var cheaper bool
+		if cheaper, note, err = j.service.cheaper(plainly, plain, system, tools); err != nil || !cheaper {
+			return system, tools, err
+		}
+	}
+	j.writes = false
+	j.say(ctx, note)
+	return plainly, plain, nil
+}
+
+// mayBreakEven reports whether plain tool calling is a choice: where there is
+// something to call, and nothing that code alone may call.
+func (j *job) mayBreakEven() bool {
+	tools := 0
+	for _, set := range j.sets {
+		for _, t := range set.Tools {
+			tools++
+			if !t.Callers.Direct {
+				return false
+			}
+		}
+	}
+	return j.writes && j.service.Settings.BreakEven && tools > 0
+}
+
+// form builds one of the two forms: for a model that writes code, or not.
+func (j *job) form(ctx context.Context) (string, *Tools, error) {
+	prompt := Prompt{Code: j.writes, Files: j.run.CanvasID != "", Sequential: j.decision.Sequential, Missing: j.missing}
+	list := slices.Concat(j.builtins(), j.files(), []Tool{j.chart(), j.repl()}, j.direct(ctx))
+	if j.writes {
+		var err error
+		if prompt.Toolsets, err = j.described(ctx); err != nil {
+			return "", nil, err
+		}
+		list = append(list, j.code(), j.search(), j.help())
+	}
+	tools, err := NewTools(list...)
+	if err != nil {
+		return "", nil, err
+	}
+	tools.alias("exec_code", executeCode)
+	for _, note := range tools.Notes {
+		j.service.Logger.InfoContext(ctx, "a tool's schema", "resultId", j.run.ResultID, "note", note)
+	}
+	return prompt.String(), tools, nil
+}
+
+// mayCost is how many times as long plain tool calling must be for nobody to
+// count tokens.
+const mayCost = 3
+
+// cheaper decides whether plain tool calling costs fewer tokens than code, in
+// every request, and says it.
+func (s *Service) cheaper(plainly string, plain *Tools, coded string, code *Tools) (cheaper bool, note string, err error) {
+	a, err := prompted(plainly, plain)
+	if err != nil {
+		return false, "", err
+	}
+	b, err := prompted(coded, code)
+	if err != nil || len(a) > mayCost*len(b) {
+		return false, "", err
+	}
+	counter, err := s.counter()
+	if err != nil {
+		return false, "", err
+	}
+	costs := [2]int{}
+	for i, text := range []string{a, b} {
+		if costs[i], err = counter.Count(text); err != nil {
+			return false, "", err
+		}
+	}
+	return costs[0] <= costs[1], fmt.Sprintf("Tools are called plainly: describing them takes %d tokens of each request, and %d for programs.",
+		costs[0], costs[1]), nil
+}
+
+// prompted is what a request holds before anything is said.
+func prompted(system string, tools *Tools) (string, error) {
+	definitions, err := json.Marshal(tools.Definitions())
+	return system + string(definitions), err
+}
+
+// say shows a sentence of the server's in the run.
+func (j *job) say(ctx context.Context, text string) {
+	j.service.Logger.InfoContext(ctx, "a run is told", "resultId", j.run.ResultID, "text", text)
+	_ = j.live.append(ctx, func(ctx context.Context, tx database.Tx) error { // it is in the log, too
+		return j.live.event(ctx, tx, run.Log, map[string]any{"log": map[string]any{"level": "info", "content": text}})
+	})
+}
+
+// described are the toolsets as the prompt shows them: the documentation of
+// their SDK, or their lines where the SDK has none or tells of tools that code
+// may not call.
+func (j *job) described(ctx context.Context) ([]Described, error) {
+	docs := map[string]string{}
+	if len(j.sets) > 0 {
+		c, err := j.service.Access.SDK.Context(ctx, j.actor, j.toolsets)
+		if err != nil && !errors.Is(err, sdkbundle.ErrMissing) {
+			return nil, err
+		}
+		for _, d := range c.SDK.Docs {
+			docs[d.ToolsetKey] = d.Content
+		}
+	}
+	var list []Described
+	for i, set := range toolset.ForCode(j.sets) {
+		d := Described{Key: set.Key}
+		if !j.brief && len(set.Tools) == len(j.sets[i].Tools) {
+			d.Docs = docs[set.Key]
+		}
+		if d.Docs == "" {
+			for _, t := range set.Tools {
+				d.Lines = append(d.Lines, line(t))
+			}
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+func line(t toolset.ToolDefinition) string {
+	return compact.Line("", compact.Tool{Name: t.Name, Description: t.Description, Input: t.InputSchema})
+}

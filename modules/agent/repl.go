@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// pythonRepl is the name of the tool whose variables survive.
+const pythonRepl = "python_repl"
+
+// place names the interpreter of this run: the canvas's, or one of its own.
+func (j *job) place() string {
+	if j.run.CanvasID != "" {
+		return j.run.CanvasID
+	}
+	return j.run.ResultID
+}
+
+// repl is the tool that runs code in the canvas's interpreter.
+func (j *job) repl() Tool {
+	description := "Run Python in an interpreter that stays: variables, functions and imports of earlier calls are there. Shows what is printed, and what the " +
+		"last line is worth. Pass reset to begin anew; code may be empty then."
+	if !j.writes {
+		description += " It has no tools."
+	}
+	return Tool{
+		Name: pythonRepl, Own: true, Serial: true, Description: description,
+		Schema: json.RawMessage(`{"type":"object","properties":{
+			"code":{"type":"string"},
+			"reset":{"type":["boolean","null"],"description":"Whether to forget everything first"},
+			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
+			"required":["code","reset","timeout"],"additionalProperties":false}`),
+		Run: func(ctx context.Context, c Call) (string, error) {
+			var in struct {
+				Code    string
+				Reset   *bool
+				Timeout *int
+			}
+			if err := json.Unmarshal(c.Arguments, &in); err != nil {
+				return "", err
+			}
+			if in.Reset != nil && *in.Reset {
+				if _, err := j.service.Interpreters.Reset(ctx, j.actor, j.place()); err != nil {
+					return "", err
+				}
+				if in.Code == "" {
+					return "[the next code begins anew]", nil
+				}
+			}
+			return j.cell(ctx, c, in.Code, value(in.Timeout, 0))
+		},
+	}
+}
+
+func (j *job) cell(ctx context.Context, c Call, code string, timeout int) (string, error) {
+	req := j.program(code, timeout)
+	req.Tool, req.Plain = pythonRepl, !j.writes
+	o, err := j.service.Interpreters.Run(ctx, j.actor, j.place(), req)
+	if err != nil {
+		return "", err
+	}
+	c.Recorded(o.CallID)
+	text, failed := result(o.Outcome)
+	switch {
+	case o.Gone:
+		text += "\n[the interpreter has ended; the next code begins anew]"
+	case o.Fresh:
+		text += "\n[a new interpreter: nothing of earlier code is there]"
+	case o.Status == sandbox.TimedOut:
+		text += "\n[variables are kept]"
+	}
+	status := "completed"
+	if failed != nil {
+		status = "failed"
+	}
+	j.live.message(ctx, o.CallID, pythonRepl, pythonRepl, status, text)
+	return text, failed
+}
+
+// program is code of the model's as a program of this run.
+func (j *job) program(code string, timeout int) program.Request {
+	req := program.Request{
+		Code: plain(code), Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
+		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title,
+	}
+	if timeout > 0 {
+		req.Timeout = seconds(timeout)
+	}
+	return req
+}
+
+// keep stores a file of a tool's in the canvas.
+func (j *job) keep(ctx context.Context, name string, content []byte) (drive.File, error) {
+	return j.service.Access.Files.Save(ctx, j.actor, drive.Content{
+		CanvasID: j.run.CanvasID, Name: name, Body: bytes.NewReader(content), Source: drive.Agent, ResultID: j.run.ResultID, Version: j.run.Version, Replace: true,
+	})
+}

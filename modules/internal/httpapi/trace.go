@@ -1,0 +1,26 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Traced adds the id of the request that a line belongs to, where it has one:
+// also to lines of work that goes on when the request is answered.
+func Traced(h slog.Handler) slog.Handler { return traced{h} }
+
+type traced struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (t traced) Handle(ctx context.Context, r slog.Record) error {
+	if id := TraceID(ctx); id != "" {
+		r.AddAttrs(slog.String("traceId", id))
+	}
+	return t.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
+
+// WithGroup implements slog.Handler.
+func (t traced) WithGroup(name string) slog.Handler { return traced{t.Handler.WithGroup(name)} }

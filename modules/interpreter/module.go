@@ -1,0 +1,64 @@
+// Package interpreter keeps Python interpreters for canvases: what one piece of
+// code defines, the next one finds.
+package interpreter
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/lifecycle"
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// Programs records code and gives it tools.
+type Programs interface {
+	Open(ctx context.Context, a actor.Actor, req program.Request) (*program.Opened, error)
+}
+
+// Sandbox runs code.
+type Sandbox interface {
+	Begin(ctx context.Context, job sandbox.Job) (*sandbox.Execution, error)
+}
+
+// Settings are the limits of interpreters.
+type Settings struct {
+	// Max is how many there are at once. The one that was not used for longest
+	// gives way.
+	Max int
+	// Idle is how long one is kept after its last use.
+	Idle time.Duration
+}
+
+// Deps is what the module needs.
+type Deps struct {
+	Programs Programs
+	Sandbox  Sandbox
+	Settings Settings
+	Logger   *slog.Logger
+}
+
+// Module is the wired package.
+type Module struct{ Service *Service }
+
+// New wires the module and starts nothing.
+func New(d Deps) *Module {
+	return &Module{Service: &Service{Deps: d, sessions: map[place]*session{}}}
+}
+
+// Start implements lifecycle.Service: interpreters begin with their code.
+func (m *Module) Start(context.Context) error { return nil }
+
+// Stop ends every interpreter and returns when they are gone.
+func (m *Module) Stop(ctx context.Context) error {
+	s := m.Service
+	s.mu.Lock()
+	s.stopped = true
+	for _, x := range s.sessions {
+		x.end(errStopping)
+	}
+	s.mu.Unlock()
+	return lifecycle.Wait(ctx, &s.work)
+}

@@ -1,0 +1,91 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// folder is the files of a canvas as a program finds them. The zero folder is
+// that of a program without a canvas: nothing in it, and nothing is kept.
+type folder struct {
+	inputs  []sandbox.File
+	collect sandbox.Collect
+	canvas  string
+	before  map[string][sha256.Size]byte // digests by name
+}
+
+// maxFiles is how many files a program finds, and how many may come back.
+const maxFiles = 200
+
+// folder reads the files of a canvas, the newest first, as far as a program
+// has room for them. What it leaves out is a warning.
+func (s *Service) folder(ctx context.Context, a actor.Actor, canvasID string) (folder, []string, error) {
+	if canvasID == "" {
+		return folder{}, nil, nil
+	}
+	f := folder{
+		canvas: canvasID, before: map[string][sha256.Size]byte{},
+		collect: sandbox.Collect{MaxFiles: maxFiles, MaxBytes: 2 * s.Settings.MaxInput},
+	}
+	files, more, err := s.Access.Files.List(ctx, a, canvasID, 0, maxFiles)
+	if err != nil {
+		return f, nil, err
+	}
+	var warnings []string
+	if more > 0 {
+		warnings = append(warnings, fmt.Sprintf("The canvas has more than %d files; the oldest are not in the program's folder.", maxFiles))
+	}
+	room := s.Settings.MaxInput
+	for _, file := range files {
+		if file.Size > room {
+			warnings = append(warnings, fmt.Sprintf("%s (%d bytes) is not in the program's folder: it is too large, or the files together are.", file.Name, file.Size))
+			continue
+		}
+		_, content, err := s.Access.Files.Read(ctx, a, file.FileID, room)
+		if errs.CodeOf(err) == errs.FileMissing {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return f, nil, err
+		}
+		room -= int64(len(content))
+		f.inputs = append(f.inputs, sandbox.File{Path: file.Name, Content: content})
+		f.before[file.Name] = sha256.Sum256(content)
+	}
+	return f, warnings, nil
+}
+
+// keep stores what a program wrote or changed in its canvas. The files of a
+// program that failed are not kept: nobody knows how complete they are.
+func (s *Service) keep(ctx context.Context, o *Opened, result sandbox.Result) (kept []File, warnings []string) {
+	kept = []File{}
+	if o.folder.canvas == "" || result.Status != sandbox.Completed {
+		return kept, nil
+	}
+	if result.OutputsDropped > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d files were not kept: too many, too large, links, or names that no other system could hold.", result.OutputsDropped))
+	}
+	for _, out := range result.Outputs {
+		if before, known := o.folder.before[out.Path]; known && before == sha256.Sum256(out.Content) {
+			continue
+		}
+		f, err := s.Access.Files.Save(ctx, o.actor, drive.Content{
+			CanvasID: o.folder.canvas, Name: out.Path, Body: bytes.NewReader(out.Content), Source: drive.Agent,
+			ResultID: o.run.ResultID, Version: o.run.Version, Replace: true,
+		})
+		if err != nil {
+			s.Logger.WarnContext(ctx, "a program's file was not kept", "callId", o.call.CallID, "error", err)
+			warnings = append(warnings, fmt.Sprintf("%s was not kept: %s", out.Path, errs.Message(err)))
+			continue
+		}
+		kept = append(kept, File{FileID: f.FileID, Name: f.Name, Type: f.Type, Size: f.Size})
+	}
+	return kept, warnings
+}
