@@ -152,6 +152,8 @@ func (l *live) Answered(ctx context.Context, r model.Response) error {
 		}})
 	})
 	l.next()
+	l.logger.InfoContext(ctx, "a model answered", "resultId", l.run.ResultID, "model", r.Model, "items", len(r.Output),
+		"inputTokens", r.Usage.Input, "outputTokens", r.Usage.Output)
 	return err
 }
 
@@ -161,7 +163,9 @@ func (l *live) Called(ctx context.Context, c Call) {
 }
 
 // Returned implements Observer.
-func (l *live) Returned(ctx context.Context, c Call, _ string, failed error) {
+func (l *live) Returned(ctx context.Context, c Call, output string, failed error) {
+	// Not what it returned, nor why it failed: both may hold what was sent.
+	l.logger.InfoContext(ctx, "a tool returned", "resultId", l.run.ResultID, "tool", c.Name, "callId", *c.record, "bytes", len(output), "failed", failed != nil)
 	if _, stack, ok := Panic(failed); ok {
 		l.logger.ErrorContext(ctx, "a tool panicked", "resultId", l.run.ResultID, "tool", c.Name, "stack", string(stack))
 	}

@@ -165,7 +165,7 @@ func TestCallsAndUnknownItems(t *testing.T) {
 	require.NoError(t, json.Unmarshal(s.server.Requests()[0], &body))
 	require.Equal(t, false, body["store"])
 	require.Equal(t, true, body["parallel_tool_calls"])
-	require.NotContains(t, body, "tool_choice", "auto is what no choice means")
+	require.Equal(t, "auto", body["tool_choice"])
 	// A20: attempts and outputs are in the log, secrets are not.
 	require.Contains(t, s.log.String(), "model attempt")
 	require.Contains(t, s.log.String(), "tool_search_call")
@@ -351,8 +351,8 @@ func TestChoices(t *testing.T) {
 		require.NoError(t, json.Unmarshal(s.server.Requests()[0], &first))
 		require.NoError(t, json.Unmarshal(s.server.Requests()[1], &second))
 		if raw == `"required"` || strings.Contains(raw, `"type":"function","`) && !strings.Contains(raw, "allowed") {
-			require.NotContains(t, second, "tool_choice", "a demand holds once: %s", raw)
-			require.Contains(t, first, "tool_choice")
+			require.Equal(t, "auto", second["tool_choice"], "a demand holds once: %s", raw)
+			require.NotEqual(t, "auto", first["tool_choice"])
 		}
 	}
 	for _, bad := range []string{`"maybe"`, `5`, `{"type":"function"}`, `{"type":"x"}`, `{"type":"allowed_tools","mode":"auto"}`} {

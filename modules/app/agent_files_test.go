@@ -138,8 +138,8 @@ func TestInterpreter(t *testing.T) {
 - expect: ["3.14", "kept in the canvas: from_repl.txt"]
   output: [{text: "First done."}]
 - on: Second
-  output: [`+cell("x, area(0)")+`]
-- expect: ["(41, 0.0)"]
+  output: [`+cell("x, area(0), open('late.txt').read(), open('from_repl.txt').read()")+`]
+- expect: ["(41, 0.0, 'uploaded meanwhile', 'kept')"]
   output: [{call: {name: python_repl, arguments: {code: "", reset: true, timeout: null}}}]
 - expect: ["begins anew"]
   output: [`+cell("x")+`]
@@ -154,13 +154,16 @@ func TestInterpreter(t *testing.T) {
 	s := serve(t, url, append(env, "PTC_TIMEOUT=1")...)
 	canvas := s.canvas("repl")
 	for _, query := range []string{"First", "Second"} {
+		if query == "Second" {
+			s.store(canvas, "late.txt", "uploaded meanwhile")
+		}
 		r := s.invoke(t, map[string]any{"query": query, "canvasId": canvas, "toolsets": []string{"demo"}})
 		require.Equal(t, "finish", r.Status, "%v", r.Errors)
 		require.Equal(t, query+" done.", r.Messages[len(r.Messages)-1].Content)
 	}
 	require.Equal(t, 1, s.count(`SELECT count(*) FROM tool_call_results c JOIN tool_call_results p ON p.call_id = c.ptc_call_id
 		WHERE c.tool_name = 'get_weather' AND c.status = 'completed' AND p.tool_name = 'python_repl'`))
-	require.Equal(t, "from_repl.txt", names(s.files(canvas)))
+	require.Equal(t, "from_repl.txt late.txt", names(s.files(canvas)))
 	require.Zero(t, s.count("SELECT count(*) FROM tool_call_results WHERE status = 'executing'"))
 }
 
@@ -373,8 +376,26 @@ func TestOneCorrelationID(t *testing.T) {
 	a := s.send(s.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Go", "toolsets": []string{"demo"}, "resultId": "ar-trace"}, "X-Request-Id", "trace-of-a-client")
 	require.Equal(t, 200, a.status, a.raw)
 	require.Equal(t, "finish", s.finished(t, s.key, "ar-trace").Status)
-	for _, what := range []string{"msg=request .*path=/v1/skill/invoke", "msg=\"model attempt\"", "msg=\"a model calls a tool\"", "msg=request .*path=/v1/tool/execute"} {
+	for _, what := range []string{"msg=request .*path=/v1/skill/invoke", "msg=\"model attempt\"", "msg=\"a model calls a tool\"", "msg=\"a model answered\".*inputTokens=", "msg=\"a tool returned\" .*failed=false", "msg=request .*path=/v1/tool/execute"} {
 		require.Regexp(t, "(?m)^.*"+what+".*traceId=trace-of-a-client", s.log.String())
 	}
 	require.NotRegexp(t, "traceId=.*traceId=", s.log.String())
+}
+
+// C12, C15: a program ends at its time limit, the usual one or its own, with
+// everything that it started; what it had printed comes back.
+func TestAgentProgramsHaveATimeLimit(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- output: [{call: {name: execute_code, arguments: {code: "import subprocess, sys, time\nsubprocess.Popen(['sleep', '100'])\nprint('begun', flush=True)\nprint('careful', file=sys.stderr, flush=True)\ntime.sleep(100)", timeout: null}}}]
+- expect: ["the program ended with timed_out (exit code 124)", "begun", "careful"]
+  output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(1.5); print('longer')", timeout: 10}}}]
+- expect: ["longer"]
+  output: [{call: {name: execute_code, arguments: {code: "pass", timeout: 100000}}}]
+- expect: ["timeout must not be longer than"]
+  output: [{text: "Done."}]
+`)
+	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "PTC_TIMEOUT=1")...)
+	r := s.invoke(t, map[string]any{"query": "Go"})
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 }

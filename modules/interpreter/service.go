@@ -64,7 +64,7 @@ func (s *Service) run(ctx context.Context, p place, opened *program.Opened, out 
 		if err != nil {
 			return sandbox.Result{}, err
 		}
-		result, err := x.run(ctx, opened.Job, out)
+		result, err := x.run(ctx, opened, out)
 		x.release(s.Settings.Idle)
 		if !errors.Is(err, errGone) {
 			return result, err
@@ -120,11 +120,11 @@ func (s *Service) find(ctx context.Context, p place, opened *program.Opened) (*s
 	if err := s.room(p); err != nil {
 		return nil, err
 	}
-	x := newSession(ctx, p, opened.Job)
+	x := newSession(ctx, p)
 	s.sessions[p] = x
 	s.work.Go(func() {
 		defer s.forget(x)
-		x.live(s.Sandbox, opened.Job)
+		x.live(s.Sandbox, opened)
 	})
 	return x, nil
 }

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -32,6 +34,7 @@ type session struct {
 	reports chan sandbox.Report
 
 	known map[string][sha256.Size]byte // the files in it, by name
+	has   map[string]time.Time         // those of the canvas, by id: which change
 	stubs []sandbox.Stub               // those it has
 
 	mu      sync.Mutex
@@ -50,13 +53,10 @@ type sent struct {
 // errGone says that an interpreter ended before it took the code.
 var errGone = errors.New("the interpreter is gone")
 
-func newSession(ctx context.Context, p place, first sandbox.Job) *session {
+func newSession(ctx context.Context, p place) *session {
 	x := &session{
 		place: p, turn: make(chan struct{}, 1), begun: make(chan struct{}), ended: make(chan struct{}), cells: make(chan sent),
-		reports: make(chan sandbox.Report, 1), known: map[string][sha256.Size]byte{}, used: time.Now(),
-	}
-	for _, f := range first.Inputs {
-		x.known[f.Path] = sha256.Sum256(f.Content)
+		reports: make(chan sandbox.Report, 1), known: map[string][sha256.Size]byte{}, has: map[string]time.Time{}, used: time.Now(),
 	}
 	// It outlives the request that it begins with.
 	x.ctx, x.stop = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -72,18 +72,36 @@ func (x *session) end(cause error) { x.stop(cause) }
 const life = 24 * time.Hour
 
 // live runs the interpreter from its beginning to its end.
-func (x *session) live(s Sandbox, first sandbox.Job) {
+func (x *session) live(s Sandbox, first *program.Opened) {
 	defer x.stop(nil)
 	defer x.idle.Stop()
 	defer close(x.ended)
-	job := sandbox.Job{
-		Code: sandbox.Interpreter, Language: sandbox.Python, Env: first.Env, Files: first.Files, Inputs: first.Inputs, Gateway: x, Timeout: life,
+	if x.failed = x.load(x.ctx, first); x.failed == nil {
+		job := first.Job
+		x.job, x.failed = s.Begin(x.ctx, sandbox.Job{
+			Code: sandbox.Interpreter, Language: sandbox.Python, Env: job.Env, Files: job.Files, Inputs: job.Inputs, Gateway: x, Timeout: life,
+		})
+		for _, f := range job.Inputs {
+			x.known[f.Path] = sha256.Sum256(f.Content)
+		}
 	}
-	x.job, x.failed = s.Begin(x.ctx, job)
 	close(x.begun)
 	if x.failed == nil {
 		<-x.job.Done()
 	}
+}
+
+// load reads the files of the canvas that the interpreter does not have as they
+// are now.
+func (x *session) load(ctx context.Context, o *program.Opened) error {
+	err := o.Load(ctx, func(f drive.File) bool { return x.has[f.FileID].Equal(f.UpdatedAt) })
+	if err != nil {
+		return err
+	}
+	for _, f := range o.Files() {
+		x.has[f.FileID] = f.UpdatedAt
+	}
+	return nil
 }
 
 // ServeHTTP answers the interpreter, and the calls of the code that runs in it.
@@ -114,7 +132,7 @@ func (x *session) next(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	<-x.begun
-	if x.failed != nil || x.job.Pause() != nil {
+	if x.job.Pause() != nil {
 		x.end(ErrBusy)
 		return
 	}
@@ -140,7 +158,19 @@ func (x *session) next(w http.ResponseWriter, r *http.Request) {
 const grace = 5 * time.Second
 
 // run runs one piece of code. The caller holds the turn.
-func (x *session) run(ctx context.Context, job sandbox.Job, out *Answer) (sandbox.Result, error) {
+func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) (sandbox.Result, error) {
+	select {
+	case <-x.begun:
+	case <-ctx.Done():
+		return sandbox.Result{}, ctx.Err()
+	}
+	if x.failed != nil {
+		return sandbox.Result{}, x.failed
+	}
+	if err := x.load(ctx, opened); err != nil {
+		return sandbox.Result{}, err
+	}
+	job := opened.Job
 	cell := sent{x.cell(job), make(chan struct{})}
 	begin := time.Now()
 	select {
@@ -243,9 +273,6 @@ func plain(text string) string {
 
 // lost is the result of code whose interpreter ended, with all that it held.
 func (x *session) lost(out *Answer, begin time.Time, took bool) (sandbox.Result, error) {
-	if x.failed != nil {
-		return sandbox.Result{}, x.failed
-	}
 	if !took {
 		return sandbox.Result{}, errGone
 	}

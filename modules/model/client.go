@@ -108,9 +108,11 @@ func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (response
 	}
 	if len(req.Tools) > 0 {
 		options = append(options, option.WithJSONSet("tools", req.Tools))
-		if len(req.Choice) > 0 {
-			options = append(options, option.WithJSONSet("tool_choice", req.Choice))
+		choice := req.Choice
+		if len(choice) == 0 {
+			choice = json.RawMessage(`"auto"`)
 		}
+		options = append(options, option.WithJSONSet("tool_choice", choice))
 	}
 	stream := c.api.Responses.NewStreaming(ctx, body, options...)
 	defer stream.Close()

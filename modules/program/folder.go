@@ -15,17 +15,17 @@ import (
 // folder is the files of a canvas as a program finds them. The zero folder is
 // that of a program without a canvas: nothing in it, and nothing is kept.
 type folder struct {
-	inputs  []sandbox.File
-	collect sandbox.Collect
 	canvas  string
-	before  map[string][sha256.Size]byte // digests by name
+	collect sandbox.Collect
+	files   []drive.File
+	before  map[string][sha256.Size]byte // digests by name, of those that were read
 }
 
 // maxFiles is how many files a program finds, and how many may come back.
 const maxFiles = 200
 
-// folder reads the files of a canvas, the newest first, as far as a program
-// has room for them. What it leaves out is a warning.
+// folder finds the files of a canvas, the newest first, as far as a program has
+// room for them. What it leaves out is a warning.
 func (s *Service) folder(ctx context.Context, a actor.Actor, canvasID string) (folder, []string, error) {
 	if canvasID == "" {
 		return folder{}, nil, nil
@@ -48,19 +48,35 @@ func (s *Service) folder(ctx context.Context, a actor.Actor, canvasID string) (f
 			warnings = append(warnings, fmt.Sprintf("%s (%d bytes) is not in the program's folder: it is too large, or the files together are.", file.Name, file.Size))
 			continue
 		}
-		_, content, err := s.Access.Files.Read(ctx, a, file.FileID, room)
+		room -= file.Size
+		f.files = append(f.files, file)
+	}
+	return f, warnings, nil
+}
+
+// Load reads the files of the canvas into the job, but those that its holder
+// has already.
+func (o *Opened) Load(ctx context.Context, has func(f drive.File) bool) error {
+	o.Job.Inputs = nil
+	for _, file := range o.folder.files {
+		if has(file) {
+			continue
+		}
+		_, content, err := o.service.Access.Files.Read(ctx, o.actor, file.FileID, o.service.Settings.MaxInput)
 		if errs.CodeOf(err) == errs.FileMissing {
 			continue // deleted meanwhile
 		}
 		if err != nil {
-			return f, nil, err
+			return err
 		}
-		room -= int64(len(content))
-		f.inputs = append(f.inputs, sandbox.File{Path: file.Name, Content: content})
-		f.before[file.Name] = sha256.Sum256(content)
+		o.Job.Inputs = append(o.Job.Inputs, sandbox.File{Path: file.Name, Content: content})
+		o.folder.before[file.Name] = sha256.Sum256(content)
 	}
-	return f, warnings, nil
+	return nil
 }
+
+// Files are those of the canvas that the program is to find.
+func (o *Opened) Files() []drive.File { return o.folder.files }
 
 // keep stores what a program wrote or changed in its canvas. The files of a
 // program that failed are not kept: nobody knows how complete they are.

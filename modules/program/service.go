@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -38,12 +39,15 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 	if err != nil {
 		return Outcome{}, err
 	}
-	result, err := s.Sandbox.Run(ctx, o.Job)
+	var result sandbox.Result
+	if err = o.Load(ctx, func(drive.File) bool { return false }); err == nil {
+		result, err = s.Sandbox.Run(ctx, o.Job)
+	}
 	return o.Close(ctx, result, err)
 }
 
-// Opened is a program that is recorded as running. Whoever opened it runs its
-// job, which may be added to, and closes it.
+// Opened is a program that is recorded as running. Whoever opened it loads its
+// files, runs its job, which may be added to, and closes it.
 type Opened struct {
 	// Job has the program's identity, its SDK and its road to the tools.
 	Job sandbox.Job
@@ -85,7 +89,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	o.Job = sandbox.Job{
 		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
 		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Stubs: given.stubs, Output: o.log.line,
-		Inputs: folder.inputs, Collect: folder.collect,
+		Collect: folder.collect,
 	}
 	if req.Plain {
 		o.Job.Env, o.Job.Gateway = nil, closed{}

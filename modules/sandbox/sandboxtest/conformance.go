@@ -101,6 +101,7 @@ func (s Suite) Conformance(t *testing.T) {
 		"direct calls":  s.testDirectCalls,
 		"bash calls":    s.testBashCalls,
 		"node calls":    s.testNodeCalls,
+		"cells":         s.testCells,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
