@@ -10,8 +10,12 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// executeCode is the name of the tool that runs programs.
-const executeCode = "execute_code"
+// executeCode is the name of the tool that runs programs, execCode another one
+// that it is called by.
+const (
+	executeCode = "execute_code"
+	execCode    = "exec_code"
+)
 
 // code is the tool that runs programs.
 func (j *job) code() Tool {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/portico-run/portico/modules/sandbox"
@@ -13,25 +14,39 @@ import (
 
 // direct are the tools of the toolsets that the model gets with their whole
 // schemas: all where it writes no code, and otherwise those that code is not
-// the only way to.
-func (j *job) direct(ctx context.Context) []Tool {
+// the only way to. Their names are none of the server's own.
+func (j *job) direct(ctx context.Context, own []Tool) []Tool {
 	var list []Tool
-	taken := map[string]bool{}
+	taken := map[string]bool{execCode: true}
+	for _, t := range own {
+		taken[t.Name] = true
+	}
 	for _, set := range j.sets {
 		for _, t := range set.Tools {
 			if !t.Callers.OfferedDirectly(j.writes) {
 				continue
 			}
 			name := stub.Name(sandbox.Python, set.Key+"_"+t.Name)
-			if !toolName.MatchString(name) || taken[name] {
+			if name == "" {
 				j.service.Logger.WarnContext(ctx, "a tool is left out of a run: no model could name it", "toolset", set.Key, "tool", t.Name)
 				continue
 			}
+			name = unique(name, taken)
 			taken[name] = true
 			list = append(list, j.directTool(name, set.Key, t))
 		}
 	}
 	return list
+}
+
+// unique is a name of the length that providers take, and of nothing else.
+func unique(name string, taken map[string]bool) string {
+	cut := name[:min(len(name), maxToolName)]
+	for n := 2; taken[cut]; n++ {
+		suffix := fmt.Sprintf("_%d", n)
+		cut = name[:min(len(name), maxToolName-len(suffix))] + suffix
+	}
+	return cut
 }
 
 func (j *job) directTool(name, key string, t toolset.ToolDefinition) Tool {

@@ -538,6 +538,13 @@ func TestRegistration(t *testing.T) {
 	}
 	_, err := agent.NewTools(good, good)
 	require.ErrorContains(t, err, "two of this name")
+	broken := good
+	broken.Name, broken.Schema = "broken", json.RawMessage(`{"type":"nothing"}`)
+	some, err := agent.NewTools(good, broken)
+	require.NoError(t, err, "what cannot be used does not cost the rest")
+	require.Len(t, some.Definitions(), 1)
+	require.Len(t, some.Notes, 1)
+	require.Contains(t, some.Notes[0], "broken is left out: its schema is no JSON Schema")
 	open := good
 	open.Name, open.Schema = "open", json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":true}}}`)
 	own := good

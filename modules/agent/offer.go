@@ -62,19 +62,19 @@ func (j *job) mayBreakEven() bool {
 // form builds one of the two forms: for a model that writes code, or not.
 func (j *job) form(ctx context.Context) (string, *Tools, error) {
 	prompt := Prompt{Code: j.writes, Files: j.run.CanvasID != "", Sequential: j.decision.Sequential, Missing: j.missing}
-	list := slices.Concat(j.builtins(), j.files(), []Tool{j.chart(), j.repl()}, j.direct(ctx))
+	own := slices.Concat(j.builtins(), j.files(), []Tool{j.chart(), j.repl()})
 	if j.writes {
 		var err error
 		if prompt.Toolsets, err = j.described(ctx); err != nil {
 			return "", nil, err
 		}
-		list = append(list, j.code(), j.search(), j.help())
+		own = append(own, j.code(), j.search(), j.help())
 	}
-	tools, err := NewTools(list...)
+	tools, err := NewTools(append(own, j.direct(ctx, own)...)...)
 	if err != nil {
 		return "", nil, err
 	}
-	tools.alias("exec_code", executeCode)
+	tools.alias(execCode, executeCode)
 	for _, note := range tools.Notes {
 		j.service.Logger.InfoContext(ctx, "a tool's schema", "resultId", j.run.ResultID, "note", note)
 	}

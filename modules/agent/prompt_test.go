@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,4 +34,22 @@ func TestPrompt(t *testing.T) {
 	require.Contains(t, text, "one call after the other, always")
 	require.NotContains(t, text, "ThreadPoolExecutor")
 	require.Contains(t, agent.Prompt{Code: true}.String(), "Toolsets: \n")
+}
+
+// Every tool of a toolset has a name that providers take and that no other has.
+func TestNamesOfTools(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 70)
+	taken := map[string]bool{"create_chart": true}
+	for _, c := range [][2]string{
+		{"demo_wait", "demo_wait"},
+		{"create_chart", "create_chart_2"},
+		{"create_chart", "create_chart_3"},
+		{long, long[:64]},
+		{long, long[:62] + "_2"},
+	} {
+		got := agent.Unique(c[0], taken)
+		require.Equal(t, c[1], got)
+		taken[got] = true
+	}
 }

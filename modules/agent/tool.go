@@ -58,14 +58,25 @@ type entry struct {
 	check      *jsonschema.Schema
 }
 
+// maxToolName is the longest name that providers take.
+const maxToolName = 64
+
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// NewTools checks and prepares tools. It fails on a tool that no provider
-// would take: that would cost the whole run.
+// errSchema is a schema that nobody could check arguments against.
+var errSchema = errors.New("its schema is no JSON Schema")
+
+// NewTools checks and prepares tools. It fails on a tool that no provider would
+// take. A foreign one whose schema is none is left out, with a note, so that it
+// does not cost the run.
 func NewTools(list ...Tool) (*Tools, error) {
 	t := &Tools{byName: map[string]*entry{}}
 	for _, tool := range list {
 		e, err := prepare(tool)
+		if errors.Is(err, errSchema) && !tool.Own {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s is left out: %v", tool.Name, err))
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tool %q: %w", tool.Name, err)
 		}
@@ -100,7 +111,7 @@ func prepare(tool Tool) (*entry, error) {
 	}
 	check, err := jsonschema.Compile(tool.Schema)
 	if err != nil {
-		return nil, fmt.Errorf("its schema: %w", err)
+		return nil, fmt.Errorf("%w: %w", errSchema, err)
 	}
 	e.check = check
 	e.definition = model.Tool{
