@@ -26,7 +26,8 @@ type live struct {
 	messageID string // of the answer that is being written
 	text      strings.Builder
 	reasoning strings.Builder
-	shown     [2]int // bytes of both that were shown
+	shown     [2]int        // bytes of both that were shown
+	writing   []model.Delta // of calls, since the last look
 
 	stop chan struct{}
 	done chan struct{}
@@ -73,6 +74,12 @@ func (l *live) Delta(d model.Delta) {
 		l.text.WriteString(d.Text)
 	case model.Reasoning:
 		l.reasoning.WriteString(d.Text)
+	case model.Arguments:
+		if n := len(l.writing); n > 0 && l.writing[n-1].CallID == d.CallID {
+			l.writing[n-1].Text += d.Text
+		} else {
+			l.writing = append(l.writing, d)
+		}
 	case model.Restart:
 		// What was shown stays with its message, which gets no content.
 		l.next()
@@ -81,15 +88,23 @@ func (l *live) Delta(d model.Delta) {
 
 // next begins another message.
 func (l *live) next() {
-	l.messageID, l.shown = ids.New(ids.Message), [2]int{}
+	l.messageID, l.shown, l.writing = ids.New(ids.Message), [2]int{}, nil
 	l.text.Reset()
 	l.reasoning.Reset()
 }
 
-// flush shows the words that were not shown yet.
+// flush shows what was not shown yet: the words, and then the calls that follow
+// them.
 func (l *live) flush(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.words(ctx)
+	if len(l.writing) > 0 && l.append(ctx, l.calls) == nil {
+		l.writing = nil
+	}
+}
+
+func (l *live) words(ctx context.Context) {
 	text, reasoning := l.text.String()[l.shown[0]:], l.reasoning.String()[l.shown[1]:]
 	if text == "" && reasoning == "" {
 		return
@@ -101,6 +116,20 @@ func (l *live) flush(ctx context.Context) {
 	if l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) }) == nil {
 		l.shown = [2]int{l.text.Len(), l.reasoning.Len()}
 	}
+}
+
+// calls shows what was written of calls. They have no record yet, so that the
+// id is the model's own.
+func (l *live) calls(ctx context.Context, tx database.Tx) error {
+	for _, d := range l.writing {
+		err := l.event(ctx, tx, run.ToolCallStream, map[string]any{
+			"messageId": l.messageID, "toolCallMeta": map[string]string{"toolName": d.Name, "toolCallId": d.CallID, "status": "executing"}, "content": d.Text,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *live) event(ctx context.Context, tx database.Tx, t run.EventType, payload any) error {

@@ -136,6 +136,16 @@ func TestAgentWritesCode(t *testing.T) {
 		require.Equal(t, 6, count(names, "tool_call_end"), "%v %v", names, s.result(t, s.key, fmt.Sprint(list[0]["resultId"])))
 		require.Equal(t, 2, count(names, "token_usage"))
 		require.Equal(t, "I look it up. All five are fine.", text.String())
+		var written strings.Builder
+		for _, e := range list {
+			if e["event"] == "tool_call_stream" {
+				require.Equal(t, "exec_code", e["toolCallMeta"].(map[string]any)["toolName"])
+				written.WriteString(fmt.Sprint(e["content"]))
+			}
+		}
+		var arguments struct{ Code string }
+		require.NoError(t, json.Unmarshal([]byte(written.String()), &arguments), "the call, as the model wrote it")
+		require.Contains(t, arguments.Code, "from refly_tools.demo import Demo")
 
 		r := s.result(t, s.key, fmt.Sprint(list[0]["resultId"]))
 		require.Equal(t, "finish", r.Status)

@@ -290,6 +290,8 @@ func (d demonstration) show(at time.Duration, data []byte) {
 		text += "  " + e.Result.Error
 	case "log":
 		text = indent(e.Log.Content)
+	case "tool_call_stream":
+		text = "(the model writes a call of " + e.Meta.ToolName + ")"
 	case "stream":
 		text = indent(strings.TrimSpace(e.Content))
 	case "token_usage":

@@ -93,14 +93,9 @@ func (c *Client) Respond(ctx context.Context, req Request, on func(Delta)) (Resp
 	return Response{}, &Error{Code: "incomplete_stream", Message: fmt.Sprintf("the answer broke off: %v", failed), Attempts: brokenAnswers + 1}
 }
 
-// ask sends the request once. It reports whether the provider has said its
-// last word.
-func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (response Response, whole bool, err error) {
-	body := responses.ResponseNewParams{Model: c.config.Model, Store: param.NewOpt(false), ParallelToolCalls: param.NewOpt(req.Parallel)}
-	if c.config.MaxOutput > 0 {
-		body.MaxOutputTokens = param.NewOpt(c.config.MaxOutput)
-	}
-	// As they are: the types of the SDK would drop what they do not know.
+// raw are the parts of a request that go as they are: the types of the SDK
+// would drop what they do not know.
+func raw(req Request) []option.RequestOption {
 	options := []option.RequestOption{
 		option.WithJSONSet("input", req.Input),
 		// So that reasoning can be replayed without the provider's memory.
@@ -114,23 +109,50 @@ func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (response
 		}
 		options = append(options, option.WithJSONSet("tool_choice", choice))
 	}
-	stream := c.api.Responses.NewStreaming(ctx, body, options...)
+	return options
+}
+
+// pieces passes the pieces of an answer on.
+type pieces struct {
+	on    func(Delta)
+	calls map[string]Delta // by the id of their items
+}
+
+func (p pieces) take(event responses.ResponseStreamEventUnion) {
+	switch event.Type {
+	case "response.output_text.delta", "response.refusal.delta":
+		p.on(Delta{Kind: Text, Text: event.Delta})
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		p.on(Delta{Kind: Reasoning, Text: event.Delta})
+	case "response.output_item.added":
+		p.calls[event.Item.ID] = Delta{CallID: event.Item.CallID, Name: event.Item.Name}
+	case "response.function_call_arguments.delta":
+		d := p.calls[event.ItemID]
+		d.Kind, d.Text = Arguments, event.Delta
+		p.on(d)
+	}
+}
+
+// ask sends the request once. It reports whether the provider has said its
+// last word.
+func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (response Response, whole bool, err error) {
+	body := responses.ResponseNewParams{Model: c.config.Model, Store: param.NewOpt(false), ParallelToolCalls: param.NewOpt(req.Parallel)}
+	if c.config.MaxOutput > 0 {
+		body.MaxOutputTokens = param.NewOpt(c.config.MaxOutput)
+	}
+	stream := c.api.Responses.NewStreaming(ctx, body, raw(req)...)
 	defer stream.Close()
+	pieces := pieces{on: on, calls: map[string]Delta{}}
 	for stream.Next() {
 		event := stream.Current()
 		switch event.Type {
-		case "response.output_text.delta", "response.refusal.delta":
-			on(Delta{Text, event.Delta})
-		case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-			on(Delta{Reasoning, event.Delta})
-		case "response.function_call_arguments.delta":
-			on(Delta{Arguments, event.Delta})
 		case "response.completed", "response.incomplete", "response.failed":
 			response, err := c.read(ctx, event.Response.RawJSON())
 			return response, true, err
 		case "error":
 			return Response{}, true, &Error{Code: event.Code, Message: event.Message}
 		}
+		pieces.take(event)
 	}
 	err = stream.Err()
 	refusal, ok := errors.AsType[*openai.Error](err)

@@ -74,6 +74,8 @@ func (u Usage) Total() int64 { return u.Input + u.Output }
 type Delta struct {
 	Kind DeltaKind
 	Text string
+	// CallID and Name are of the call that Arguments belong to.
+	CallID, Name string
 }
 
 // DeltaKind says what a piece is of.

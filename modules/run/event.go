@@ -16,11 +16,13 @@ const (
 	ToolCallStart EventType = "tool_call_start"
 	ToolCallEnd   EventType = "tool_call_end"
 	ToolCallError EventType = "tool_call_error"
-	Log           EventType = "log"
-	Error         EventType = "error"
-	Stream        EventType = "stream"
-	TokenUsage    EventType = "token_usage"
-	End           EventType = "end"
+	// ToolCallStream is a part of a call that a model is still writing.
+	ToolCallStream EventType = "tool_call_stream"
+	Log            EventType = "log"
+	Error          EventType = "error"
+	Stream         EventType = "stream"
+	TokenUsage     EventType = "token_usage"
+	End            EventType = "end"
 )
 
 // Event is something that happened in a run.

@@ -143,7 +143,9 @@ func (e *events) item(n int, it map[string]any, o Output) {
 	case o.Reasoning != "":
 		piece("response.reasoning_summary_text.delta", o.Reasoning)
 	case o.Call != nil:
-		piece("response.function_call_arguments.delta", fmt.Sprint(it["arguments"]))
+		for _, text := range strings.SplitAfter(fmt.Sprint(it["arguments"]), " ") {
+			piece("response.function_call_arguments.delta", text)
+		}
 	}
 	e.send("response.output_item.done", map[string]any{"output_index": n, "item": it})
 }
