@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/billing"
@@ -48,7 +47,7 @@ func (c *cli) demoAgent(ctx context.Context, picture string) (err error) {
 		return err
 	}
 	model := scripted.New(script)
-	address, end, err := serveModel(ctx, model)
+	address, end, err := serveModel(ctx, "127.0.0.1:0", model)
 	if err != nil {
 		return err
 	}
@@ -112,25 +111,6 @@ func openShop(ctx context.Context, a *App) error {
 	}
 	_, err := a.Toolsets.Service.Apply(ctx, files)
 	return err
-}
-
-// serveModel serves the scripted model on this machine until end.
-func serveModel(ctx context.Context, h http.Handler) (address string, end func() error, err error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	return l.Addr().String(), func() error {
-		err := server.Close()
-		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
-			err = errors.Join(err, served)
-		}
-		return err
-	}, nil
 }
 
 // freePort is an address that nobody listens on.

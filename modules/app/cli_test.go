@@ -1,9 +1,12 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -197,6 +200,36 @@ func TestSecondStartKeepsTheData(t *testing.T) {
 	require.Equal(t, 1, second.count(`SELECT count(*) FROM users`))
 	require.Equal(t, 200, second.send(first.key, "GET", "/v1/credit/balance", nil).status)
 	require.Equal(t, 1, second.count(`SELECT count(*) FROM action_results`))
+}
+
+// A script is served to any client of the Responses protocol, until the command
+// is ended.
+func TestScriptedModelIsServed(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- app.Main(ctx, []string{"scripted", "--script", "../demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
+		_ = in.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	base := regexp.MustCompile(`MODEL_BASE_URL=(\S+)`).FindStringSubmatch(line)
+	require.NotNil(t, base, line)
+	resp, err := http.Post(base[1]+"/responses", "application/json", strings.NewReader(`{"model":"any","input":"Hello"}`))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, 400, resp.StatusCode, "the script expects another question")
+	require.Contains(t, string(body), `turn 1 expects \"Which regions missed\"`)
+	cancel()
+	require.Equal(t, 0, <-ended)
+	code, _, errs := portico(t, nil, "scripted", "--script", "nothing.yaml")
+	require.NotZero(t, code)
+	require.Contains(t, errs, "nothing.yaml")
 }
 
 // The agent's demo, as a person sees it: two programs, of which one fails and

@@ -23,7 +23,11 @@ type Server struct {
 // New makes a server of a script.
 func New(s Script) *Server { return &Server{script: s, failed: map[string]int{}} }
 
-// Requests are the bodies of all requests so far that were answered.
+// kept is how many requests are remembered.
+const kept = 1000
+
+// Requests are the bodies of the requests that were answered, the newest ones
+// of many.
 func (s *Server) Requests() []json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +81,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.mu.Lock()
-	s.requests = append(s.requests, raw)
+	s.requests = append(s.requests[max(0, len(s.requests)-kept+1):], raw)
 	s.mu.Unlock()
 	s.answer(w, req, n, t)
 }
