@@ -74,6 +74,27 @@ func TestExecuteRecordsBillsAndTells(t *testing.T) {
 	})
 }
 
+// What an executor says about a call that takes long is an event of its run,
+// between the start and the end.
+func TestProgressIsShown(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		f.upstream.will(func(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+			in.Report(ctx, "forecast: queued")
+			return tool.Outcome{Data: json.RawMessage(`1`)}, nil
+		})
+		r, err := f.runs.Create(t.Context(), anna, run.CreateParams{Title: "run"})
+		require.NoError(t, err)
+		req := request(`{"city":"Rome"}`)
+		req.Context.ResultID = r.ResultID
+		_, err = f.Service.Execute(t.Context(), anna, req)
+		require.NoError(t, err)
+		require.Equal(t, []string{"start", "tool_call_start standalone", "log standalone", "tool_call_end standalone"}, f.events(anna, r))
+		_, err = f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		require.NoError(t, err, "outside a run nobody watches")
+	})
+}
+
 func TestExecuteOutsideARun(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {

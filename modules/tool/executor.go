@@ -29,6 +29,16 @@ type Invocation struct {
 	// FileNameTitle names the file that a result becomes; it is not for the
 	// upstream.
 	FileNameTitle string
+	// Progress takes sentences about a call that takes long; nil where nobody
+	// watches.
+	Progress func(ctx context.Context, text string)
+}
+
+// Report says how a call goes that takes long.
+func (i Invocation) Report(ctx context.Context, text string) {
+	if i.Progress != nil {
+		i.Progress(ctx, text)
+	}
 }
 
 // Outcome is what came of a call.

@@ -11,9 +11,11 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -57,6 +59,7 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	outcome, err := executor.Execute(ctx, Invocation{
 		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
 		Arguments: arguments, FileNameTitle: title,
+		Progress: func(ctx context.Context, text string) { s.progress(ctx, c, text) },
 	})
 	if err != nil {
 		return s.refused(ctx, c, err)
@@ -65,6 +68,23 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 		return s.timedOut()
 	}
 	return s.conclude(ctx, c, t, outcome, arguments)
+}
+
+// progress shows a sentence about a call that takes long. What cannot be shown
+// is no reason to end the call.
+func (s *Service) progress(ctx context.Context, c Call, text string) {
+	if !c.InRun() {
+		return
+	}
+	err := s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+		_, err := s.Stores.Runs.Append(ctx, tx, c.UID, c.ResultID, c.Version, run.NewEvent{
+			Type: run.Log, CallID: c.CallID, Payload: map[string]any{"log": map[string]any{"level": "info", "content": text}},
+		})
+		return err
+	})
+	if err != nil && !errors.Is(err, run.ErrEnded) {
+		s.Logger.WarnContext(ctx, "progress is not shown", "callId", c.CallID, "error", err)
+	}
 }
 
 // conclude turns what an executor returned into a result that every database

@@ -226,6 +226,9 @@ func (c *checker) method(s methodSpec, domain string) Method {
 	if m.Adapter.TimeoutMS < 0 {
 		c.problem(s.line, "the timeout of %q is negative", m.Name)
 	}
+	if p := m.Adapter.Polling; p != nil {
+		c.polling(s, *p, domain)
+	}
 	if r := m.Adapter.MaxRetries; r != nil && (*r < 0 || *r > 10) {
 		c.problem(s.line, "maxRetries of %q must be 0 to 10", m.Name)
 	}
@@ -319,6 +322,20 @@ func checkFiles(files []File, variables map[string]string) ([]item, error) {
 		joined[i] = p
 	}
 	return items, errors.Join(joined...)
+}
+
+// polling checks how a method waits for its upstream.
+func (c *checker) polling(s methodSpec, p Polling, domain string) {
+	switch {
+	case !strings.Contains(p.StatusURL, "{id}") && !strings.Contains(p.StatusURL, "{task_id}") && len(p.StatusBody) == 0:
+		c.problem(s.line, "polling of %q: statusUrl must hold {id}, which stands for the task", s.Name.value)
+	case !isURL(p.StatusURL) && (!strings.HasPrefix(p.StatusURL, "/") || domain == ""):
+		c.problem(s.line, "polling of %q: statusUrl %q must be a URL, or a path of the toolset's domain", s.Name.value, p.StatusURL)
+	case p.MaxWaitSeconds < 0 || p.IntervalSeconds < 0:
+		c.problem(s.line, "polling of %q: a time is negative", s.Name.value)
+	case p.StatusMethod != "" && !slices.Contains([]string{"GET", "POST"}, strings.ToUpper(p.StatusMethod)):
+		c.problem(s.line, "polling of %q: statusMethod must be GET or POST", s.Name.value)
+	}
 }
 
 // callers reads who may call a method.

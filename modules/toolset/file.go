@@ -173,7 +173,23 @@ func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (a *Adapter) UnmarshalYAML(n *yaml.Node) error {
 	type plain Adapter
-	return strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "idempotent")
+	return strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "idempotent", "polling")
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler. The body is any value.
+func (p *Polling) UnmarshalYAML(n *yaml.Node) error {
+	type plain Polling
+	err := strict(n, (*plain)(p), "statusUrl", "statusMethod", "statusBody", "taskIdPath", "statusPath", "resultPath", "completedStatuses", "failedStatuses",
+		"maxWaitSeconds", "intervalSeconds")
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == "statusBody" {
+			p.StatusBody, err = toJSON(n.Content[i+1])
+		}
+	}
+	return err
 }
 
 // strict decodes a mapping and reports the keys that mean nothing in it.

@@ -75,6 +75,28 @@ type Adapter struct {
 	// Idempotent says that repeating the call does no harm, whatever its HTTP
 	// method.
 	Idempotent bool `json:"idempotent,omitempty" yaml:"idempotent"`
+	// Polling says how to wait for an upstream that only starts a task.
+	Polling *Polling `json:"polling,omitempty" yaml:"polling"`
+}
+
+// Polling is how an asynchronous upstream is asked about a task, under the
+// names of the wire contract. Paths have dots between members; what is left out
+// is looked for where most upstreams have it.
+type Polling struct {
+	// StatusURL is asked; {id} in it stands for the task. A path is one of the
+	// toolset's domain.
+	StatusURL    string          `json:"statusUrl" yaml:"statusUrl"`
+	StatusMethod string          `json:"statusMethod,omitempty" yaml:"statusMethod"`
+	StatusBody   json.RawMessage `json:"statusBody,omitempty" yaml:"-"`
+	TaskIDPath   string          `json:"taskIdPath,omitempty" yaml:"taskIdPath"`
+	StatusPath   string          `json:"statusPath,omitempty" yaml:"statusPath"`
+	ResultPath   string          `json:"resultPath,omitempty" yaml:"resultPath"`
+	// The words of a status, without regard to case.
+	CompletedStatuses []string `json:"completedStatuses,omitempty" yaml:"completedStatuses"`
+	FailedStatuses    []string `json:"failedStatuses,omitempty" yaml:"failedStatuses"`
+	// MaxWaitSeconds bounds the waiting, as does the server's TOOL_MAX_TIMEOUT.
+	MaxWaitSeconds  int `json:"maxWaitSeconds,omitempty" yaml:"maxWaitSeconds"`
+	IntervalSeconds int `json:"intervalSeconds,omitempty" yaml:"intervalSeconds"`
 }
 
 // Timeout is TimeoutMS as a duration.

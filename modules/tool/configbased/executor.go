@@ -70,10 +70,12 @@ const (
 
 // Execute implements tool.Executor.
 func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+	polling := in.Method.Adapter.Polling
 	limit := e.deps.Timeout
 	if t := in.Method.Adapter.Timeout(); t > 0 {
 		limit = min(t, e.deps.MaxTimeout)
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -95,6 +97,9 @@ func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcom
 		}
 		if err != nil {
 			return failed(secrets.scrub(unreachable(err, limit))), nil
+		}
+		if polling != nil {
+			return task{e, in, *polling, plan, secrets}.follow(whole, got), nil
 		}
 		return got.outcome(secrets), nil
 	}
