@@ -270,6 +270,8 @@ type Drive struct {
 	// user take.
 	MaxFile int64 `key:"maxFile" env:"DRIVE_MAX_FILE"`
 	Quota   int64 `key:"quota" env:"DRIVE_QUOTA"`
+	// PresignExpiry is how long a link to a file is valid, in seconds.
+	PresignExpiry int `key:"presignExpiry" env:"DRIVE_PRESIGN_EXPIRY"`
 }
 
 // S3Lib is which SDK bundle is in force: <PathPrefix>/<Hash>/refly_tools in

@@ -187,6 +187,7 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &a.InterpreterIdle, time.Second, 7*24*time.Hour, "between 1s and 7d")
 	d := &l.config.Drive
 	mustBeWithin(l, &d.MaxFile, kib, 1024*1024*mib, "between 1KiB and 1024GiB")
+	mustBeWithin(l, &d.PresignExpiry, 1, 604_800, "between 1 and 604800 seconds")
 	mustBeWithin(l, &d.Quota, d.MaxFile, 1<<60, "between DRIVE_MAX_FILE and 1048576TiB")
 }
 

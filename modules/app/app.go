@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
@@ -121,10 +122,9 @@ func (a *App) wire(ctx context.Context) error {
 	})
 	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets})
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
-	a.Drive = drive.New(drive.Deps{
-		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service,
-		Settings: drive.Settings{MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint},
-	})
+	if a.Drive, err = a.files(); err != nil {
+		return err
+	}
 	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables()})
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
@@ -193,6 +193,16 @@ func (a *App) variables() map[string]string {
 		}
 	}
 	return vars
+}
+
+func (a *App) files() (*drive.Module, error) {
+	c := a.Config
+	return drive.New(drive.Deps{
+		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Secret: []byte(c.Server.EncryptionKey.Reveal()),
+		Settings: drive.Settings{
+			MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint, LinkLife: time.Duration(c.Drive.PresignExpiry) * time.Second,
+		},
+	})
 }
 
 func objects(ctx context.Context, c configs.ObjectStorage) (objectstore.Store, error) {

@@ -84,6 +84,21 @@ func TestDrive(t *testing.T) {
 		require.Equal(t, "application/vnd.apache.parquet", a.header.Get("Content-Type"))
 		require.Contains(t, a.header.Get("Content-Disposition"), "attachment")
 
+		part := s.send(s.key, "GET", path, nil, "Range", "bytes=1-3")
+		require.Equal(t, 206, part.status)
+		require.Equal(t, "AR1", part.raw)
+		require.Equal(t, "bytes", part.header.Get("Accept-Ranges"))
+		require.Equal(t, 416, s.send(s.key, "GET", path, nil, "Range", "bytes=100000-").status)
+		require.Equal(t, 304, s.send(s.key, "GET", path, nil, "If-None-Match", a.header.Get("ETag")).status)
+		var link struct{ URL string }
+		signed := s.send(s.key, "POST", "/v1/drive/file/presign", map[string]any{"fileId": f.FileID, "expiresIn": 60})
+		require.NoError(t, json.Unmarshal(signed.body.Data, &link), signed.raw)
+		_, query, _ := strings.Cut(link.URL, "?")
+		require.True(t, strings.HasPrefix(s.send("", "GET", "/v1/drive/file/shared?"+query, nil).raw, "PAR1"), "a link needs no credential")
+		require.Equal(t, 401, s.send("", "GET", "/v1/drive/file/shared?"+query+"x", nil).status)
+		require.Equal(t, 404, s.send(ben, "POST", "/v1/drive/file/presign", map[string]any{"fileId": f.FileID}).status)
+		require.NotContains(t, s.log.String(), query, "the link is in no log")
+
 		page := s.store(canvas, "page.html", "<script>alert(1)</script>")
 		a = s.send(s.key, "GET", "/v1/drive/file/content/"+page.FileID, nil)
 		require.Contains(t, a.header.Get("Content-Security-Policy"), "sandbox")

@@ -140,7 +140,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate"}
+	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/drive/file/shared"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue
@@ -241,6 +241,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/drive/file/content/" + stored.FileID, "", 200},
 		{"GET", "/v1/drive/file/content/" + stored.FileID + "/t.parquet", "", 200},
 		{"GET", "/v1/drive/file/content/df-none", "", 404},
+		{"POST", "/v1/drive/file/presign", `{"fileId":"` + stored.FileID + `"}`, 200},
+		{"POST", "/v1/drive/file/presign", `{"fileId":"df-none"}`, 404},
+		{"GET", "/v1/drive/file/shared?token=x", "", 401},
 		{"POST", "/v1/drive/file/delete", `{"fileId":"` + stored.FileID + `"}`, 200},
 		{"POST", "/v1/drive/file/delete", `{"fileId":"` + stored.FileID + `"}`, 404},
 		{"POST", "/v1/skill/invoke", `{"query":"Hi"}`, 200},

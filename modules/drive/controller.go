@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -165,6 +166,21 @@ func (c controller) content(w http.ResponseWriter, r *http.Request, who actor.Ac
 	if err != nil {
 		return err
 	}
+	send(w, r, f, content)
+	return nil
+}
+
+func (c controller) shared(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
+	f, content, err := c.Follow(r.Context(), r.URL.Query().Get("token"))
+	if err != nil {
+		return err
+	}
+	send(w, r, f, content)
+	return nil
+}
+
+// send answers with a file, or the part of it that is asked for.
+func send(w http.ResponseWriter, r *http.Request, f File, content io.ReadSeekCloser) {
 	defer func() { _ = content.Close() }() // it was only read
 	disposition := "attachment"
 	if strings.HasPrefix(f.Type, "image/") && !strings.Contains(f.Type, "svg") {
@@ -172,12 +188,28 @@ func (c controller) content(w http.ResponseWriter, r *http.Request, who actor.Ac
 	}
 	h := w.Header()
 	h.Set("Content-Type", f.Type)
-	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
 	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": f.Name}))
+	h.Set("ETag", fmt.Sprintf(`"%s-%d"`, f.FileID, f.UpdatedAt.UnixMicro()))
+	h.Set("Cache-Control", "private, no-cache")
 	// Nothing that a file holds is run as a page of this server.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	h.Set("Last-Modified", f.UpdatedAt.Format(http.TimeFormat))
-	_, err = io.Copy(w, content)
-	return err
+	http.ServeContent(w, r, "", f.UpdatedAt, content)
+}
+
+type presignInput struct {
+	Body struct {
+		FileID    string `json:"fileId" minLength:"1" maxLength:"64" doc:"The file"`
+		ExpiresIn int    `json:"expiresIn,omitempty" minimum:"1" maximum:"604800" doc:"Seconds; the server's usual time when left out"`
+	}
+}
+
+type presignedBody struct {
+	URL       string    `json:"url" doc:"Answers with the file, to anybody"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+func (c controller) presign(ctx context.Context, who actor.Actor, in *presignInput) (presignedBody, error) {
+	l, err := c.Link(ctx, who, in.Body.FileID, time.Duration(in.Body.ExpiresIn)*time.Second)
+	return presignedBody(l), err
 }

@@ -64,10 +64,13 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	folder, err := objectstore.NewFolder(t.TempDir())
 	require.NoError(t, err)
 	f := &fixture{objects: &broken{Store: folder}, now: database.Now()}
-	f.Service = drive.New(drive.Deps{
-		DB: db, Objects: f.objects, Canvases: canvases{}, Settings: drive.Settings{MaxFile: 1000, Quota: 2500, Endpoint: "http://portico"},
-		Now: func() time.Time { return f.now },
-	}).Service
+	m, err := drive.New(drive.Deps{
+		DB: db, Objects: f.objects, Canvases: canvases{}, Secret: []byte("secret"),
+		Settings: drive.Settings{MaxFile: 1000, Quota: 2500, Endpoint: "http://portico", LinkLife: time.Minute},
+		Now:      func() time.Time { return f.now },
+	})
+	require.NoError(t, err)
+	f.Service = m.Service
 	return f
 }
 
@@ -223,6 +226,44 @@ type cancelling struct {
 
 func (c cancelling) Read(p []byte) (int, error) { c.cancel(); return c.Reader.Read(p) }
 
+// A link opens one file until it expires, and nothing else does.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		file := f.save(t, anna, "a.txt", "shared content", false)
+		l, err := f.Link(t.Context(), anna, file.FileID, 0)
+		require.NoError(t, err)
+		require.Equal(t, f.now.Add(time.Minute).Truncate(time.Second), l.ExpiresAt)
+		token := strings.TrimPrefix(l.URL, "http://portico/v1/drive/file/shared?token=")
+		got, content, err := f.Follow(t.Context(), token)
+		require.NoError(t, err)
+		require.Equal(t, file.FileID, got.FileID)
+		_, err = content.Seek(-7, io.SeekEnd)
+		require.NoError(t, err)
+		text, err := io.ReadAll(content)
+		require.NoError(t, err)
+		require.Equal(t, "content", string(text))
+		_, err = content.Seek(100, io.SeekStart)
+		require.NoError(t, err)
+		text, err = io.ReadAll(content)
+		require.NoError(t, err)
+		require.Empty(t, text)
+		require.NoError(t, content.Close())
+		none := "eyJhbGciOiJub25lIn0." + strings.Split(token, ".")[1] + "."
+		for _, bad := range []string{"", "x", token + "x", none, token[:len(token)-4]} {
+			_, _, err = f.Follow(t.Context(), bad)
+			require.ErrorIs(t, err, drive.ErrLink, bad)
+		}
+		require.NoError(t, f.Delete(t.Context(), anna, file.FileID))
+		_, _, err = f.Follow(t.Context(), token)
+		require.ErrorIs(t, err, drive.ErrMissing)
+		f.now = f.now.Add(2 * time.Minute)
+		_, _, err = f.Follow(t.Context(), token)
+		require.ErrorIs(t, err, drive.ErrLink)
+	})
+}
+
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -260,6 +301,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			"Find":   func() error { _, err := f.Find(t.Context(), ben, anna.UID, "hers.txt"); return err },
 			"Open":   func() error { _, _, err := f.Open(t.Context(), ben, file.FileID); return err },
 			"Read":   func() error { _, _, err := f.Read(t.Context(), ben, file.FileID, 100); return err },
+			"Link":   func() error { _, err := f.Link(t.Context(), ben, file.FileID, 0); return err },
 			"Delete": func() error { return f.Delete(t.Context(), ben, file.FileID) },
 			"List": func() error {
 				files, _, err := f.List(t.Context(), ben, anna.UID, 0, 10)
@@ -269,6 +311,9 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			},
 		}
 		for m := range reflect.TypeFor[*drive.Service]().Methods() {
+			if m.Name == "Follow" {
+				continue // a link is for whoever has it
+			}
 			try, tried := tries[m.Name]
 			require.True(t, tried, "%s is not tried as another user", m.Name)
 			err := try()

@@ -2,6 +2,9 @@ package drive
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -23,6 +26,8 @@ type Settings struct {
 	MaxFile, Quota int64
 	// Endpoint is where callers reach the API; it begins the URLs of files.
 	Endpoint string
+	// LinkLife is how long a link to a file is valid.
+	LinkLife time.Duration
 }
 
 // Deps is what the module needs.
@@ -31,18 +36,25 @@ type Deps struct {
 	Objects  objectstore.Store
 	Canvases Canvases
 	Settings Settings
-	Now      func() time.Time
+	// Secret signs links.
+	Secret []byte
+	Now    func() time.Time
 }
 
 // Module is the wired package.
 type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
-func New(d Deps) *Module {
+func New(d Deps) (*Module, error) {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{Deps: d}}
+	// The server's key encrypts; links get one of their own.
+	key, err := hkdf.Key(sha256.New, d.Secret, nil, "portico drive links", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("key of links: %w", err)
+	}
+	return &Module{Service: &Service{Deps: d, linkKey: key}}, nil
 }
 
 // Register adds the module's routes.
@@ -71,4 +83,12 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "download-drive-file-by-name", Method: http.MethodGet, Path: "/v1/drive/file/content/{fileId}/{name}", Tag: "drive",
 		Summary: "A file's content; the name is for people", Errors: []errs.Code{errs.FileMissing},
 	}, c.content)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "presign-drive-file", Method: http.MethodPost, Path: "/v1/drive/file/presign", Tag: "drive", Summary: "Make a link to a file that needs no credential",
+		Errors: []errs.Code{errs.FileMissing},
+	}, c.presign)
+	api.Raw(httpapi.Operation{
+		ID: "download-shared-drive-file", Method: http.MethodGet, Path: "/v1/drive/file/shared", Tag: "drive", Access: httpapi.Public,
+		Summary: "The content of a file by a link", Description: "The query token is that of the link.", Errors: []errs.Code{errs.FileMissing, errs.Unauthorized},
+	}, c.shared)
 }

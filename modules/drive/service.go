@@ -14,7 +14,9 @@ import (
 // Service keeps files.
 type Service struct {
 	Deps
-	rows repository
+
+	rows    repository
+	linkKey []byte
 }
 
 // List returns the files of a canvas, or all of the caller's when canvasID is
@@ -60,16 +62,18 @@ func (s *Service) Find(ctx context.Context, a actor.Actor, canvasID, name string
 }
 
 // Open returns a file and its content, which the caller closes.
-func (s *Service) Open(ctx context.Context, a actor.Actor, fileID string) (File, io.ReadCloser, error) {
+func (s *Service) Open(ctx context.Context, a actor.Actor, fileID string) (File, io.ReadSeekCloser, error) {
 	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
 	if err != nil {
 		return File{}, nil, err
 	}
-	content, err := s.Objects.Get(ctx, *r.StorageKey)
-	if errors.Is(err, objectstore.ErrNotFound) {
+	c := &content{ctx: ctx, objects: s.Objects, key: *r.StorageKey, size: r.Size}
+	if err := c.open(); errors.Is(err, objectstore.ErrNotFound) {
 		return File{}, nil, ErrMissing.With(err)
+	} else if err != nil {
+		return File{}, nil, err
 	}
-	return r.file(), content, err
+	return r.file(), c, nil
 }
 
 // Read returns a file and all of its content; ErrTooLarge when that is longer

@@ -68,9 +68,9 @@ type counting struct {
 	reads atomic.Int64
 }
 
-func (c *counting) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+func (c *counting) Get(ctx context.Context, key string, from int64) (io.ReadCloser, error) {
 	c.reads.Add(1)
-	return c.Store.Get(ctx, key)
+	return c.Store.Get(ctx, key, from)
 }
 
 func TestContextNeverAdvertisesWhatIsMissing(t *testing.T) {

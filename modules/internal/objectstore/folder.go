@@ -76,7 +76,7 @@ func (f *Folder) create(dir string) (tempFile, error) {
 }
 
 // Get opens the file of an object.
-func (f *Folder) Get(_ context.Context, key string) (io.ReadCloser, error) {
+func (f *Folder) Get(_ context.Context, key string, from int64) (io.ReadCloser, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -89,6 +89,9 @@ func (f *Folder) Get(_ context.Context, key string) (io.ReadCloser, error) {
 	}
 	if info, err := file.Stat(); err != nil || info.IsDir() {
 		return nil, fmt.Errorf("get object %q: %w", key, errors.Join(ErrNotFound, err, file.Close()))
+	}
+	if _, err := file.Seek(from, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("get object %q: %w", key, errors.Join(err, file.Close()))
 	}
 	return file, nil
 }

@@ -23,8 +23,9 @@ type Store interface {
 	// Put writes an object whole, from where body stands to its end; a reader
 	// sees the old bytes or the new ones, never a part.
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string) error
-	// Get opens an object. It returns ErrNotFound when there is none.
-	Get(ctx context.Context, key string) (io.ReadCloser, error)
+	// Get opens an object from a byte on; 0 is its beginning. It returns
+	// ErrNotFound when there is none, and nothing to read at its end or beyond.
+	Get(ctx context.Context, key string, from int64) (io.ReadCloser, error)
 	// List returns the names that begin with the prefix, sorted.
 	List(ctx context.Context, prefix string) ([]string, error)
 	// Delete removes an object; a missing one is not an error.
@@ -33,7 +34,7 @@ type Store interface {
 
 // Read returns the bytes of an object of at most limit bytes.
 func Read(ctx context.Context, s Store, key string, limit int64) ([]byte, error) {
-	r, err := s.Get(ctx, key)
+	r, err := s.Get(ctx, key, 0)
 	if err != nil {
 		return nil, err
 	}

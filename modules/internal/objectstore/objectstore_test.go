@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -54,8 +55,29 @@ func TestPutGetListDelete(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.Get(t.Context(), p+"/ab"); !errors.Is(err, objectstore.ErrNotFound) {
+		if _, err := s.Get(t.Context(), p+"/ab", 0); !errors.Is(err, objectstore.ErrNotFound) {
 			t.Errorf("get a deleted object: %v", err)
+		}
+	})
+}
+
+func TestPartsOfObjects(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		key := objectstoretest.Prefix() + "/part"
+		put(t, s, key, "12345")
+		for from, want := range map[int64]string{0: "12345", 3: "45", 5: "", 100: ""} {
+			r, err := s.Get(t.Context(), key, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(r)
+			if err != nil || string(got) != want {
+				t.Errorf("from %d: %q, %v", from, got, err)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
@@ -81,7 +103,7 @@ func TestNamesCannotLeaveTheStore(t *testing.T) {
 			if err := s.Put(t.Context(), key, strings.NewReader(""), text); err == nil {
 				t.Errorf("put %q succeeded", key)
 			}
-			if _, err := s.Get(t.Context(), key); err == nil {
+			if _, err := s.Get(t.Context(), key, 0); err == nil {
 				t.Errorf("get %q succeeded", key)
 			}
 			if err := s.Delete(t.Context(), key); err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 )
 
 // S3Config says which bucket to use. Endpoint may be empty for AWS itself, and
@@ -73,11 +75,18 @@ func (s *S3) Put(ctx context.Context, key string, body io.ReadSeeker, contentTyp
 }
 
 // Get opens an object.
-func (s *S3) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+func (s *S3) Get(ctx context.Context, key string, from int64) (io.ReadCloser, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key})
+	in := s3.GetObjectInput{Bucket: &s.bucket, Key: &key}
+	if from > 0 {
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-", from))
+	}
+	out, err := s.client.GetObject(ctx, &in)
+	if refused, ok := errors.AsType[smithy.APIError](err); ok && refused.ErrorCode() == "InvalidRange" {
+		return http.NoBody, nil
+	}
 	if _, missing := errors.AsType[*types.NoSuchKey](err); missing {
 		return nil, fmt.Errorf("get object %q: %w", key, ErrNotFound)
 	}

@@ -1,0 +1,56 @@
+package drive
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+)
+
+// Link opens one file to whoever has it, until it expires.
+type Link struct {
+	URL       string
+	ExpiresAt time.Time
+}
+
+// ErrLink is a link that is none, or expired.
+var ErrLink = errs.New(errs.Unauthorized, "The link is not valid, or has expired.")
+
+// linkAudience keeps links apart from other things that are signed.
+const linkAudience = "drive"
+
+// Link makes a link to a file of the caller's. It is valid for a time, or for
+// the server's usual one if that is 0.
+func (s *Service) Link(ctx context.Context, a actor.Actor, fileID string, life time.Duration) (Link, error) {
+	f, err := s.Get(ctx, a, fileID)
+	if err != nil {
+		return Link{}, err
+	}
+	if life == 0 {
+		life = s.Settings.LinkLife
+	}
+	expires := s.Now().Add(life).Truncate(time.Second)
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+		Subject: a.UID, ID: f.FileID, Audience: jwt.ClaimStrings{linkAudience}, ExpiresAt: jwt.NewNumericDate(expires),
+	}).SignedString(s.linkKey)
+	if err != nil {
+		return Link{}, err
+	}
+	return Link{URL: s.Settings.Endpoint + "/v1/drive/file/shared?token=" + url.QueryEscape(token), ExpiresAt: expires}, nil
+}
+
+// Follow opens the file of a link, whoever has it.
+func (s *Service) Follow(ctx context.Context, token string) (File, io.ReadSeekCloser, error) {
+	var claims jwt.RegisteredClaims
+	_, err := jwt.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return s.linkKey, nil },
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithAudience(linkAudience), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.Now))
+	if err != nil {
+		return File{}, nil, ErrLink.Do("Ask for a new one.").With(err)
+	}
+	return s.Open(ctx, actor.Actor{UID: claims.Subject}, claims.ID)
+}
