@@ -35,6 +35,7 @@ import (
 	"github.com/portico-run/portico/modules/stream"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/configbased"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -62,6 +63,7 @@ type App struct {
 	Toolsets     *toolset.Module
 	Runs         *run.Module
 	Tools        *tool.Module
+	Resources    *resource.Resolver
 	SDK          *sdkbundle.Module
 	Engine       *sandbox.Engine
 	Programs     *program.Module
@@ -126,6 +128,7 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables()})
+	a.Resources = a.resources()
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.publish}, location(c.Sandbox.S3Lib))
@@ -175,6 +178,7 @@ func (a *App) tools() *tool.Module {
 		Executors: tool.Executors{toolset.ConfigBased: configbased.New(configbased.Deps{
 			Client: a.egress, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout, ResponseCap: c.Tool.ResponseCap,
 		})},
+		Resources: a.Resources,
 		Settings: tool.Settings{
 			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap),
 			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease, MaxPerUser: c.Tool.MaxPerUser,
@@ -193,6 +197,17 @@ func (a *App) variables() map[string]string {
 		}
 	}
 	return vars
+}
+
+// maxCarried is the largest file that goes into a tool or comes out of one: it
+// is in memory meanwhile.
+const maxCarried = 64 << 20
+
+func (a *App) resources() *resource.Resolver {
+	c := a.Config
+	return &resource.Resolver{Deps: resource.Deps{
+		Files: a.Drive.Service, Client: a.egress, Objects: a.Objects, Limit: min(c.Drive.MaxFile, maxCarried), Endpoint: c.Server.Endpoint, Now: database.Now,
+	}}
 }
 
 func (a *App) files() (*drive.Module, error) {

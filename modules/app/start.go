@@ -149,6 +149,9 @@ func (a *App) housekeep(ctx context.Context) {
 		if _, err := a.Accounts.Service.PurgeTemporaryKeys(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired keys were not deleted", "error", err)
 		}
+		if err := a.Resources.Purge(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.ErrorContext(ctx, "expired files were not deleted", "error", err)
+		}
 		if err := a.CodeAPI.Service.Purge(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired sessions of code were not deleted", "error", err)
 		}

@@ -215,6 +215,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/tool/call/result?toolCallId=" + call, "", 200},
 		{"GET", "/v1/tool/call/result?toolCallId=none", "", 404},
 		{"GET", "/v1/tool/call/output?toolCallId=" + call, "", 200},
+		{"GET", "/v1/tool/call/file?toolCallId=" + call + "&name=x", "", 404},
 		{"GET", "/v1/tool/calls?limit=3", "", 200},
 		{"POST", "/v1/sandbox/execute", `{"code":"print(1)","language":"python"}`, 200},
 		{"POST", "/v1/exec", `{"code":"open('x.txt','w').write('x')","lang":"py"}`, 200},

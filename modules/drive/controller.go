@@ -22,8 +22,8 @@ import (
 
 type controller struct{ *Service }
 
-// driveFile is the wire contract's DriveFile.
-type driveFile struct {
+// DriveFile is a file as the wire contract describes it.
+type DriveFile struct {
 	FileID        string    `json:"fileId"`
 	CanvasID      string    `json:"canvasId"`
 	Name          string    `json:"name"`
@@ -43,9 +43,9 @@ type driveFile struct {
 	Table *table.Report `json:"table,omitempty" doc:"How an uploaded CSV file was read"`
 }
 
-// body is a file as every route describes it.
-func (s *Service) body(uid string, f File) driveFile {
-	b := driveFile{
+// Describe writes a file as every route describes it.
+func (s *Service) Describe(uid string, f File) DriveFile {
+	b := DriveFile{
 		FileID: f.FileID, CanvasID: f.CanvasID, Name: f.Name, Type: f.Type, Category: f.Category(), Size: f.Size, Source: f.Source,
 		Scope: "present", StorageKey: key(uid, f.CanvasID, f.Name), Summary: f.Summary, ResultID: f.ResultID,
 		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
@@ -95,7 +95,7 @@ func (c controller) upload(w http.ResponseWriter, r *http.Request, who actor.Act
 	if err != nil {
 		return err
 	}
-	body := c.body(who.UID, uploaded.File)
+	body := c.Describe(who.UID, uploaded.File)
 	body.Table = uploaded.Table
 	return httpapi.Write(w, body)
 }
@@ -135,15 +135,15 @@ type driveListInput struct {
 	CanvasID string `query:"canvasId" maxLength:"64" doc:"The canvas; all of yours when left out"`
 }
 
-func (c controller) list(ctx context.Context, who actor.Actor, in *driveListInput) (httpapi.Page[driveFile], error) {
-	page := httpapi.Page[driveFile]{Items: []driveFile{}}
+func (c controller) list(ctx context.Context, who actor.Actor, in *driveListInput) (httpapi.Page[DriveFile], error) {
+	page := httpapi.Page[DriveFile]{Items: []DriveFile{}}
 	before, err := httpapi.DecodeCursor(in.Cursor)
 	if err != nil {
 		return page, err
 	}
 	files, next, err := c.List(ctx, who, in.CanvasID, before, in.Limit)
 	for _, f := range files {
-		page.Items = append(page.Items, c.body(who.UID, f))
+		page.Items = append(page.Items, c.Describe(who.UID, f))
 	}
 	if next > 0 {
 		page.NextCursor = httpapi.EncodeCursor(next)

@@ -311,8 +311,8 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			},
 		}
 		for m := range reflect.TypeFor[*drive.Service]().Methods() {
-			if m.Name == "Follow" {
-				continue // a link is for whoever has it
+			if m.Name == "Follow" || m.Name == "Describe" {
+				continue // a link is for whoever has it; the other reads nothing
 			}
 			try, tried := tries[m.Name]
 			require.True(t, tried, "%s is not tried as another user", m.Name)

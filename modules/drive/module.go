@@ -65,7 +65,7 @@ func (m *Module) Register(api *httpapi.API) {
 		Summary: "Store a file in a canvas",
 		Description: "multipart/form-data with the parts canvasId and file. A CSV file is kept as Parquet: the types of its columns are found out, and " +
 			"rows that do not fit are left out and reported in table.",
-		Answers: []any{httpapi.Envelope[driveFile]{}}, BodyLimit: m.Service.Settings.MaxFile + maxFields,
+		Answers: []any{httpapi.Envelope[DriveFile]{}}, BodyLimit: m.Service.Settings.MaxFile + maxFields,
 		Errors: []errs.Code{errs.CanvasMissing, errs.StorageFull},
 	}, c.upload)
 	httpapi.Register(api, httpapi.Operation{

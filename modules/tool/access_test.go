@@ -51,6 +51,10 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, page.Items)
 			},
+			"File": func(t *testing.T) {
+				_, err := f.Service.File(ctx, ben, hers.CallID, "x")
+				require.ErrorIs(t, err, tool.ErrMissing)
+			},
 			"Output": func(t *testing.T) {
 				_, err := f.Service.Output(ctx, ben, hers.CallID)
 				require.ErrorIs(t, err, tool.ErrMissing)

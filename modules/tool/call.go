@@ -79,6 +79,7 @@ type Answer struct {
 	Data      json.RawMessage `json:"data,omitempty" doc:"What the tool returned"`
 	Error     string          `json:"error,omitempty" doc:"Why the tool failed"`
 	ErrorCode string          `json:"errorCode,omitempty" doc:"Stable name of the failure"`
+	Files     []any           `json:"files,omitempty" nullable:"false" doc:"The files in data: of the canvas, or temporary ones"`
 	Truncated *Truncated      `json:"truncated,omitempty" doc:"Set when data was shortened to the output cap"`
 }
 

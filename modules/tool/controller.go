@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"mime"
 	"net/http"
 	"strconv"
 
@@ -31,6 +32,7 @@ func (c controller) register(api *httpapi.API) {
 	httpapi.Register(api, get("get-tool-call", "/v1/tool/call/result", "The record of one call", errs.NotFound), c.call)
 	httpapi.Register(api, get("get-tool-call-output", "/v1/tool/call/output",
 		"The whole output of a call, also of one whose answer was shortened", errs.NotFound, errs.Conflict), c.output)
+	api.Raw(get("get-tool-call-file", "/v1/tool/call/file", "A file that a call outside any canvas returned; it is kept for a day", errs.NotFound), c.file)
 	httpapi.Register(api, get("list-tool-calls", "/v1/tool/calls", "The caller's calls, in the order they were made", errs.ResultMissing), c.list)
 }
 
@@ -91,6 +93,20 @@ func (c controller) call(ctx context.Context, who actor.Actor, in *callInput) (c
 
 func (c controller) output(ctx context.Context, who actor.Actor, in *callInput) (json.RawMessage, error) {
 	return c.service.Output(ctx, who, in.CallID)
+}
+
+func (c controller) file(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	f, err := c.service.File(r.Context(), who, r.URL.Query().Get("toolCallId"), r.URL.Query().Get("name"))
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", f.Type)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	_, err = w.Write(f.Content)
+	return err
 }
 
 type listInput struct {

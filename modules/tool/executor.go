@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -45,6 +46,8 @@ func (i Invocation) Report(ctx context.Context, text string) {
 type Outcome struct {
 	Data    json.RawMessage
 	Failure *Failure
+	// File is what came instead of Data, if that is no JSON and no text.
+	File *resource.File
 	// Cost is what the upstream says the call costs, in credits; nil where the
 	// toolset's prices decide.
 	Cost *money.Amount

@@ -25,6 +25,7 @@ import (
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -142,6 +143,7 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 		Stores:    tool.Stores{DB: db, Objects: objects, Runs: f.runs, Wake: &wake.Hub{}},
 		Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
 		Executors: tool.Executors{toolset.ConfigBased: u},
+		Resources: &resource.Resolver{Deps: resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}},
 		Settings: tool.Settings{
 			Owner: owner, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, Timeout: 10 * time.Second, Lease: lease,
 		},

@@ -4,6 +4,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/internal/wake"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -37,6 +39,14 @@ type Policy interface {
 // Biller charges a call inside the transaction that records it.
 type Biller interface {
 	Charge(ctx context.Context, tx database.Tx, c billing.Charge) (billing.Receipt, error)
+}
+
+// Resources carries files into tools and out of them.
+type Resources interface {
+	Inputs(ctx context.Context, a actor.Actor, schema json.RawMessage, arguments map[string]any) (map[string]any, error)
+	Outputs(ctx context.Context, a actor.Actor, c resource.Call, schema, data json.RawMessage) (json.RawMessage, []any, []error)
+	Keep(ctx context.Context, a actor.Actor, c resource.Call, f resource.File) (any, error)
+	Open(ctx context.Context, a actor.Actor, callID string, created time.Time, name string) (resource.File, error)
 }
 
 // Stores is what the records are kept in.
@@ -72,6 +82,7 @@ type Deps struct {
 	Policy    Policy
 	Billing   Biller
 	Executors Executors
+	Resources Resources
 	Settings  Settings
 	Logger    *slog.Logger
 	Now       func() time.Time

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -10,6 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
 	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/tool/resource"
 )
 
 // Service executes tool calls and answers for their records. Each method
@@ -92,6 +94,20 @@ func (s *Service) Output(ctx context.Context, a actor.Actor, callID string) (jso
 		return answer.Data, nil
 	}
 	return objectstore.Read(ctx, s.Stores.Objects, wholeKey(c), maxWhole)
+}
+
+// File returns a temporary file of a call. It returns ErrMissing when there is
+// none, or not any more.
+func (s *Service) File(ctx context.Context, a actor.Actor, callID, name string) (resource.File, error) {
+	c, err := s.Call(ctx, a, callID)
+	if err != nil {
+		return resource.File{}, err
+	}
+	f, err := s.Resources.Open(ctx, a, c.CallID, c.CreatedAt, name)
+	if errors.Is(err, resource.ErrGone) {
+		return f, ErrMissing
+	}
+	return f, err
 }
 
 // register holds the calls this process works on, for the keeper to renew,

@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -56,6 +57,9 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if problems := schema.Check(arguments); len(problems) > 0 {
 		return failed(CodeInvalidArguments, "Invalid arguments: "+join(problems))
 	}
+	if arguments, err = s.Resources.Inputs(ctx, a, method.Request, arguments); err != nil {
+		return s.refusedInput(ctx, c, err)
+	}
 	outcome, err := executor.Execute(ctx, Invocation{
 		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
 		Arguments: arguments, FileNameTitle: title,
@@ -67,7 +71,52 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if outcome.Failure != nil && late(ctx) {
 		return s.timedOut()
 	}
-	return s.conclude(ctx, c, t, outcome, arguments)
+	files := s.keep(ctx, a, c, t, method, title, &outcome)
+	r = s.conclude(ctx, c, t, outcome, arguments)
+	r.answer.Files = files
+	return r
+}
+
+// refusedInput is the answer for a file that cannot be used.
+func (s *Service) refusedInput(ctx context.Context, c Call, err error) result {
+	if e, ok := errors.AsType[*errs.Error](err); ok && errors.Is(err, resource.ErrInput) {
+		return failed(CodeInvalidArguments, e.Detail)
+	}
+	return s.refused(ctx, c, err)
+}
+
+// keep stores the files of an outcome and puts their descriptions into its
+// data. A file that cannot be kept does not undo the call.
+func (s *Service) keep(ctx context.Context, a actor.Actor, c Call, t toolset.Toolset, m toolset.Method, title string, o *Outcome) []any {
+	if o.Failure != nil {
+		return nil
+	}
+	of := resource.Call{ID: c.CallID, CreatedAt: c.CreatedAt, CanvasID: c.CanvasID, Title: title, Egress: t.Egress}
+	if c.InRun() {
+		of.ResultID, of.Version = c.ResultID, c.Version
+	}
+	if title == "" {
+		of.Title = c.Tool
+	}
+	var files []any
+	var problems []error
+	if o.File != nil {
+		kept, err := s.Resources.Keep(ctx, a, of, *o.File)
+		if err == nil {
+			o.Data, err = json.Marshal(kept)
+		}
+		if err != nil {
+			s.Logger.ErrorContext(ctx, "a tool's file was not kept", "callId", c.CallID, "error", err)
+			o.Failure = &Failure{Code: "FILE_NOT_KEPT", Message: fmt.Sprintf("The tool returned a file of %d bytes, which could not be kept: %s", len(o.File.Content), errs.Message(err))}
+			return nil
+		}
+		return []any{kept}
+	}
+	o.Data, files, problems = s.Resources.Outputs(ctx, a, of, m.Response, o.Data)
+	for _, err := range problems {
+		s.Logger.WarnContext(ctx, "a file of a result was not kept", "callId", c.CallID, "error", err)
+	}
+	return files
 }
 
 // progress shows a sentence about a call that takes long. What cannot be shown

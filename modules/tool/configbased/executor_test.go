@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/egress"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/configbased"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -185,6 +186,38 @@ func TestMultipart(t *testing.T) {
 	require.Equal(t, map[string][]string{"text": {"a"}, "list[0]": {"x"}, "list[2]": {"3"}, "object": {`{"k":[1]}`}, "n": {"1.5"}}, fields)
 }
 
+// A file among the arguments is a part of a form, with its name and type, and
+// base64 where only JSON goes.
+func TestFilesAsArguments(t *testing.T) {
+	t.Parallel()
+	file := resource.File{Name: "cat.png", Type: "image/png", Content: []byte("\x89PNG")}
+	var parts []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ParseMultipartForm(1<<20) != nil {
+			return
+		}
+		for field, list := range r.MultipartForm.File {
+			f, err := list[0].Open()
+			if err != nil {
+				return
+			}
+			content, _ := io.ReadAll(f)
+			parts = append(parts, field+" "+list[0].Filename+" "+list[0].Header.Get("Content-Type")+" "+string(content))
+		}
+	}))
+	t.Cleanup(server.Close)
+	in := invocation(t, &upstream{Server: server}, toolset.Method{Endpoint: "/", Adapter: toolset.Adapter{UseFormData: true}}, `{}`)
+	in.Arguments = map[string]any{"image": file}
+	require.Nil(t, execute(t, executor(t, nil), in).Failure)
+	require.Equal(t, []string{"image cat.png image/png \x89PNG"}, parts)
+
+	u := serve(t, answerJSON(`{}`))
+	in = invocation(t, u, toolset.Method{Endpoint: "/"}, `{}`)
+	in.Arguments = map[string]any{"image": file}
+	require.Nil(t, execute(t, executor(t, nil), in).Failure)
+	require.JSONEq(t, `{"image":"iVBORw=="}`, u.seen()[0].body)
+}
+
 func TestPathsCannotBeLeft(t *testing.T) {
 	t.Parallel()
 	u := serve(t, answerJSON(`{}`))
@@ -264,9 +297,9 @@ func TestAnswers(t *testing.T) {
 		"bad text":      {200, "text/plain", "a\xff", `"a` + "\uFFFD" + `"`, "", ""},
 		"untyped JSON":  {200, "-", `{"a":1}`, `{"a":1}`, "", ""},
 		"untyped text":  {200, "nonsense/;;", `hello`, `"hello"`, "", ""},
-		"untyped bytes": {200, "nonsense/;;", "\x00\xff", "", "BINARY_RESPONSE_UNSUPPORTED", "2 bytes of application/octet-stream"},
+		"untyped bytes": {200, "nonsense/;;", "\x00\xff", "", "FILE", ""},
 		"invalid JSON":  {200, "application/json", `{"a":`, "", "INVALID_RESPONSE", `not valid. Upstream response: {"a":`},
-		"binary":        {200, "image/png", "\x89PNG", "", "BINARY_RESPONSE_UNSUPPORTED", "4 bytes of image/png"},
+		"binary":        {200, "image/png", "\x89PNG", "", "FILE", "image/png"},
 		"too large":     {200, "application/json", `"` + strings.Repeat("x", 1<<16) + `"`, "", "RESPONSE_TOO_LARGE", "more than 65536 bytes"},
 		"400":           {400, "application/json", `{"message":"no such city."}`, "", "BAD_REQUEST", `no such city. Upstream response: {"message":"no such city."}`},
 		"401":           {401, "application/json", `{"error":{"message":"bad key"}}`, "", "UNAUTHORIZED", `bad key. Upstream response`},
@@ -293,6 +326,10 @@ func TestAnswers(t *testing.T) {
 			if c.code == "" {
 				require.Nil(t, out.Failure)
 				require.Equal(t, c.data, string(out.Data))
+				return
+			}
+			if c.code == "FILE" {
+				require.Equal(t, &resource.File{Type: c.message, Content: []byte(c.body)}, out.File)
 				return
 			}
 			require.NotNil(t, out.Failure)

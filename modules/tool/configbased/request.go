@@ -9,12 +9,14 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -203,7 +205,7 @@ func (p *plan) setMultipart(arguments map[string]any) error {
 			if fields[field] == nil {
 				continue
 			}
-			if err := w.WriteField(field, text(fields[field])); err != nil {
+			if err := writePart(w, field, fields[field]); err != nil {
 				return err
 			}
 		}
@@ -214,6 +216,25 @@ func (p *plan) setMultipart(arguments map[string]any) error {
 	p.header.Set("Content-Type", w.FormDataContentType())
 	p.body = b.Bytes()
 	return nil
+}
+
+// writePart writes one field, or a file.
+func writePart(w *multipart.Writer, field string, v any) error {
+	f, ok := v.(resource.File)
+	if !ok {
+		return w.WriteField(field, text(v))
+	}
+	name := f.Name
+	if name == "" {
+		name = field + ".bin"
+	}
+	part, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {mime.FormatMediaType("form-data", map[string]string{"name": field, "filename": name})}, "Content-Type": {f.Type},
+	})
+	if err == nil {
+		_, err = part.Write(f.Content)
+	}
+	return err
 }
 
 // apiKeyPlace is where a header takes the credential.

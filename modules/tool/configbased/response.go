@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/resource"
 )
 
 // response is an answer that was read whole.
@@ -34,7 +35,7 @@ func (r response) outcome(s secrets) tool.Outcome {
 	case json.Valid(body) && (untyped || isJSON(kind)):
 		return tool.Outcome{Data: body}
 	case untyped && !utf8.Valid(body):
-		return binary("application/octet-stream", len(body))
+		return r.file("")
 	case untyped, strings.HasPrefix(kind, "text/") && !isJSON(kind):
 		return plain(body)
 	case isJSON(kind):
@@ -43,7 +44,7 @@ func (r response) outcome(s secrets) tool.Outcome {
 			Message: "The upstream answered with JSON that is not valid. Upstream response: " + cut(body),
 		})
 	}
-	return binary(kind, len(body))
+	return r.file(kind)
 }
 
 // plain returns text as a JSON string.
@@ -59,11 +60,9 @@ func isJSON(kind string) bool {
 	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json")
 }
 
-func binary(kind string, size int) tool.Outcome {
-	return failed(&tool.Failure{
-		Code:    "BINARY_RESPONSE_UNSUPPORTED",
-		Message: fmt.Sprintf("The upstream answered with %d bytes of %s; this server returns JSON and text only.", size, kind),
-	})
+// file is an answer that is neither JSON nor text, byte for byte.
+func (r response) file(kind string) tool.Outcome {
+	return tool.Outcome{File: &resource.File{Type: kind, Content: r.body}}
 }
 
 // refusal puts an answer that is no success into words, with the upstream's

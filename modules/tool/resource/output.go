@@ -1,0 +1,232 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/mediatype"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+)
+
+// Temporary is a file of a call without a canvas. It can be fetched for a day.
+type Temporary struct {
+	Temporary bool      `json:"temporary"`
+	Name      string    `json:"name"`
+	Type      string    `json:"type"`
+	Size      int       `json:"size"`
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// life is how long temporary files are kept.
+const life = 24 * time.Hour
+
+// Keep stores a file that a tool returned, in the canvas of the call or, where
+// none is known, for a while. It returns the description of the file.
+func (r *Resolver) Keep(ctx context.Context, a actor.Actor, c Call, f File) (any, error) {
+	if f.Type == "" || f.Type == "application/octet-stream" {
+		f.Type = http.DetectContentType(f.Content)
+	}
+	if f.Name == "" {
+		f.Name = c.Title + extension(f.Type)
+	}
+	name := drive.CleanName(f.Name)
+	if c.CanvasID != "" {
+		saved, err := r.Files.Save(ctx, a, drive.Content{
+			CanvasID: c.CanvasID, Name: name, Body: bytes.NewReader(f.Content), Source: drive.Agent, ResultID: c.ResultID, Version: c.Version,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return r.Files.Describe(a.UID, saved), nil
+	}
+	if err := r.Objects.Put(ctx, temporaryKey(a.UID, c.ID, c.CreatedAt, name), bytes.NewReader(f.Content), f.Type); err != nil {
+		return nil, err
+	}
+	return Temporary{
+		Temporary: true, Name: name, Type: f.Type, Size: len(f.Content), ExpiresAt: c.CreatedAt.Add(life).Truncate(time.Second),
+		URL: r.Endpoint + "/v1/tool/call/file?toolCallId=" + url.QueryEscape(c.ID) + "&name=" + url.QueryEscape(name),
+	}, nil
+}
+
+// temporaryKey begins with the second in which the file expires.
+func temporaryKey(uid, callID string, created time.Time, name string) string {
+	return path.Join("temporary", strconv.FormatInt(created.Add(life).Unix(), 10), uid, callID, name)
+}
+
+// ErrGone is a temporary file that is not there, or not any more.
+var ErrGone = errors.New("there is no such temporary file")
+
+// Open returns a temporary file of a call. It returns ErrGone.
+func (r *Resolver) Open(ctx context.Context, a actor.Actor, callID string, created time.Time, name string) (File, error) {
+	if name != drive.CleanName(name) || !r.Now().Before(created.Add(life)) {
+		return File{}, ErrGone
+	}
+	content, err := objectstore.Read(ctx, r.Objects, temporaryKey(a.UID, callID, created, name), r.Limit)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return File{}, ErrGone
+	}
+	return File{Name: name, Type: mediatype.Of(name, content), Content: content}, err
+}
+
+// Purge deletes the temporary files of all users that are over.
+func (r *Resolver) Purge(ctx context.Context) error {
+	keys, err := r.Objects.List(ctx, "temporary/")
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		parts := strings.SplitN(key, "/", 3)
+		expires, err := strconv.ParseInt(parts[1], 10, 64)
+		if err == nil && r.Now().Unix() < expires {
+			continue
+		}
+		if err := r.Objects.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Outputs replaces the files in a result by their descriptions, which it also
+// returns as a list. A file that cannot be kept stays as it was; why is in
+// problems.
+func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, c Call, schema, data json.RawMessage) (out json.RawMessage, files []any, problems []error) {
+	n := parse(schema)
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if !n.holds() || d.Decode(&v) != nil {
+		return data, nil, nil
+	}
+	v, err := n.walk(v, "", false, func(v any, n node, path string, _ bool) (any, error) {
+		f, found, err := r.output(ctx, c, v, n)
+		var kept any
+		if err == nil && found {
+			kept, err = r.Keep(ctx, a, c, f)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", path, err))
+		}
+		if err != nil || !found {
+			return v, nil //nolint:nilerr // it is among the problems, and the value stays
+		}
+		files = append(files, kept)
+		return kept, nil
+	})
+	if err == nil && len(files) > 0 {
+		out, err = json.Marshal(v)
+	}
+	if err != nil || len(files) == 0 {
+		return data, files, problems
+	}
+	return out, files, problems
+}
+
+// output is the file that a value of a result is. A link is fetched where the
+// file has a place to stay; otherwise it is as good as the file.
+func (r *Resolver) output(ctx context.Context, c Call, v any, n node) (f File, found bool, err error) {
+	if object, ok := v.(map[string]any); ok {
+		encoded, _ := object["buffer"].(string)
+		kind, _ := object["mimetype"].(string)
+		if encoded == "" {
+			return f, false, nil
+		}
+		f, err = decode(encoded, kind)
+		return f, true, err
+	}
+	text, ok := v.(string)
+	switch {
+	case !ok || text == "":
+		return f, false, nil
+	case isURL(text):
+		if c.CanvasID == "" {
+			return f, false, nil
+		}
+		f, err = r.fetch(ctx, c, text)
+		return f, true, err
+	case strings.HasPrefix(text, "data:"):
+		head, body, _ := strings.Cut(strings.TrimPrefix(text, "data:"), ",")
+		kind, isBase64 := strings.CutSuffix(head, ";base64")
+		if !isBase64 {
+			plain, err := url.PathUnescape(body)
+			return File{Type: kind, Content: []byte(plain)}, true, err
+		}
+		f, err = decode(body, kind)
+		return f, true, err
+	case n.Format == "base64":
+		f, err = decode(text, "")
+		return f, true, err
+	case n.Format == "text":
+		return File{Type: "text/plain; charset=utf-8", Content: []byte(text)}, true, nil
+	}
+	return f, false, nil
+}
+
+func decode(text, kind string) (File, error) {
+	content, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil {
+		content, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
+	}
+	return File{Type: kind, Content: content}, err
+}
+
+// fetch gets a file from an address that a result names. No credential goes
+// there.
+func (r *Resolver) fetch(ctx context.Context, c Call, address string) (File, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return File{}, err
+	}
+	req.Header.Set("User-Agent", "portico")
+	resp, err := r.Client.Do(req, c.Egress)
+	if err != nil {
+		return File{}, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		return File{}, fmt.Errorf("the file's address answered %s", resp.Status)
+	}
+	content, err := read(resp.Body, r.Limit)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{Type: resp.Header.Get("Content-Type"), Content: content}
+	if ext := path.Ext(req.URL.Path); len(ext) > 1 && len(ext) <= 8 {
+		f.Name = c.Title + ext
+	}
+	return f, nil
+}
+
+// extension is the usual ending of names of a type.
+func extension(kind string) string {
+	plain, _, err := mime.ParseMediaType(kind)
+	if err != nil {
+		return ".bin"
+	}
+	usual := map[string]string{
+		"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "video/mp4": ".mp4", "audio/mpeg": ".mp3",
+		"audio/wave": ".wav", "audio/wav": ".wav", "application/pdf": ".pdf", "application/json": ".json", "text/plain": ".txt", "text/csv": ".csv",
+		"text/html": ".html", "application/zip": ".zip",
+	}
+	if ext, known := usual[plain]; known {
+		return ext
+	}
+	if list, err := mime.ExtensionsByType(plain); err == nil && len(list) > 0 {
+		return list[0]
+	}
+	return ".bin"
+}
