@@ -43,7 +43,7 @@ type Call struct {
 // the model can read what it is not given.
 func (c Call) Recorded(id string) { *c.record = id }
 
-// Tools are those of one run. They do not change while it runs.
+// Tools are what a model may call. They do not change; a run may get others.
 type Tools struct {
 	list   []*entry
 	byName map[string]*entry

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"reflect"
+	"slices"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
@@ -76,24 +78,20 @@ func (j *job) refresh(ctx context.Context) (changed bool, err error) {
 	if len(j.toolsets) == 0 {
 		return false, nil
 	}
-	before, err := json.Marshal([]any{j.sets, j.missing})
-	if err != nil {
-		return false, err
-	}
 	sets, failures, err := j.service.Access.Tools.Export(ctx, j.actor, j.toolsets)
 	if err != nil {
 		return false, err
 	}
-	j.sets, j.missing = sets, nil
+	var missing []string
 	for _, f := range failures { // one that is broken does not take the others with it
-		j.missing = append(j.missing, f.Key)
+		missing = append(missing, f.Key)
 	}
-	after, err := json.Marshal([]any{j.sets, j.missing})
-	changed = string(before) != string(after)
+	changed = !reflect.DeepEqual(j.sets, sets) || !slices.Equal(j.missing, missing)
+	j.sets, j.missing = sets, missing
 	if changed && len(failures) > 0 {
 		j.service.Logger.WarnContext(ctx, "toolsets are left out of a run", "resultId", j.run.ResultID, "toolsets", j.missing, "error", failures[0].Problem)
 	}
-	return changed, err
+	return changed, nil
 }
 
 // again is what the model gets from now on, if its tools have changed since the

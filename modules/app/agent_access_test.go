@@ -87,7 +87,7 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 // gone then, and the next code is told.
 func TestInterpretersAreBounded(t *testing.T) {
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "AGENT_MAX_INTERPRETERS=2", "AGENT_INTERPRETER_IDLE=1s")
+	s := serve(t, databasetest.URL(t, database.SQLite), "AGENT_MAX_INTERPRETERS=2", "AGENT_INTERPRETER_IDLE=10s")
 	users, err := s.app.Accounts.Service.Users(t.Context())
 	require.NoError(t, err)
 	anna := actor.Actor{UID: users[0].UID, Scope: actor.Full}
@@ -104,7 +104,7 @@ func TestInterpretersAreBounded(t *testing.T) {
 	require.True(t, run("three", "x = 3").Fresh)
 	require.False(t, run("one", "x").Fresh, "two was not used for longest and gave way")
 	require.True(t, run("two", "0").Fresh)
-	require.Eventually(t, func() bool { return s.app.Engine.Stats().Paused == 0 }, 20*time.Second, 20*time.Millisecond, "they end when nobody uses them")
+	require.Eventually(t, func() bool { return s.app.Engine.Stats().Paused == 0 }, time.Minute, 20*time.Millisecond, "they end when nobody uses them")
 	require.True(t, run("one", "0").Fresh)
 
 	o := run("one", "data = bytearray(2 << 30)")

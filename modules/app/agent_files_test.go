@@ -343,7 +343,7 @@ func TestToolsetsChangeDuringARun(t *testing.T) {
 	_, env := script(t, `
 - expect: ["tool_0("]
   reject: ["tool_1("]
-  output: [{call: {name: execute_code, arguments: {code: "import time\nprint('ready', flush=True)\nwhile not tool_0(file_name_title='x')['cities']: pass\ntime.sleep(1)\nprint('tool_1' in globals())", timeout: null}}}]
+  output: [{call: {name: execute_code, arguments: {code: "import time\nprint('ready', flush=True)\nwhile not tool_0(file_name_title='x')['cities']: pass\ntime.sleep(4)\nprint('tool_1' in globals())", timeout: null}}}]
 - expect: ["False", "tool_1("]
   output: [{call: {name: execute_code, arguments: {code: "print(tool_1(file_name_title='x')['cities'][0]['name'])", timeout: null}}}]
 - expect: [Cairo]

@@ -155,6 +155,12 @@ func TestLimits(t *testing.T) {
 		file, err := f.Save(t.Context(), anna, content(500))
 		require.NoError(t, err, "what could not be stored takes no room")
 		require.Equal(t, "x-3.bin", file.Name)
+		f.objects.fail = true
+		_, err = f.Save(t.Context(), anna, drive.Content{CanvasID: anna.UID, Name: "x-3.bin", Body: strings.NewReader("new"), Source: drive.Agent, Replace: true})
+		require.ErrorIs(t, err, errBroken)
+		same, err := f.Get(t.Context(), anna, file.FileID)
+		require.NoError(t, err)
+		require.Equal(t, file, same, "a file whose new content could not be stored is as it was")
 	})
 }
 

@@ -162,7 +162,7 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 		}
 		if replace {
 			r.FileID, r.CreatedAt, r.PK = old.FileID, old.CreatedAt, old.PK
-			return s.rows.update(tx, a.UID, r.FileID, map[string]any{"size": max(r.Size, old.Size)})
+			return nil // it is as it was until the new content is stored
 		}
 		base := r.Name
 		for n := 2; found; n++ {
