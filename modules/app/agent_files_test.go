@@ -151,7 +151,7 @@ func TestInterpreter(t *testing.T) {
   output: [{text: "Second done."}]
 `)
 	url := databasetest.URL(t, database.Postgres)
-	s := serve(t, url, append(env, "PTC_TIMEOUT=1")...)
+	s := serve(t, url, append(env, "PTC_TIMEOUT=4")...)
 	canvas := s.canvas("repl")
 	for _, query := range []string{"First", "Second"} {
 		if query == "Second" {
@@ -389,13 +389,13 @@ func TestAgentProgramsHaveATimeLimit(t *testing.T) {
 	_, env := script(t, `
 - output: [{call: {name: execute_code, arguments: {code: "import subprocess, sys, time\nsubprocess.Popen(['sleep', '100'])\nprint('begun', flush=True)\nprint('careful', file=sys.stderr, flush=True)\ntime.sleep(100)", timeout: null}}}]
 - expect: ["the program ended with timed_out (exit code 124)", "begun", "careful"]
-  output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(1.5); print('longer')", timeout: 10}}}]
+  output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(2.5); print('longer')", timeout: 10}}}]
 - expect: ["longer"]
   output: [{call: {name: execute_code, arguments: {code: "pass", timeout: 100000}}}]
 - expect: ["timeout must not be longer than"]
   output: [{text: "Done."}]
 `)
-	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "PTC_TIMEOUT=1")...)
+	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "PTC_TIMEOUT=2")...)
 	r := s.invoke(t, map[string]any{"query": "Go"})
 	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 }
