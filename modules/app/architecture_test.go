@@ -156,6 +156,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"codeapi.keep": insert, "codeapi.insert": insert, "codeapi.insertExecution": insert,
 		"drive.insert":    insert,
 		"codeapi.expired": "what is over, of all users", "codeapi.purgeExecutions": "the same",
+		"billing.users":    "operators verify the books of all users",
 		"billing.recharge": "recharge ids are unique over all users; the caller compares the owner", "billing.insertUsage": insert, "billing.insertDebt": insert, "billing.insertRecharge": insert,
 		"run.insert": insert, "run.insertEvent": insert, "run.insertCanvas": insert, "run.insertMessage": insert,
 		"run.renew": "a process renews its own runs, of all users", "run.expired": "the reaper's",

@@ -205,5 +205,21 @@ func (c *cli) credit() *cobra.Command {
 	grant.Flags().StringVar(&id, "id", "", "the same id grants once, however often it is sent")
 	grant.Flags().StringVar(&text, "text", "", "what they are for")
 	required(grant, "user", "amount")
-	return c.group("credit", "Credits", grant)
+	verify := c.command("verify", "Prove that what was charged is what was taken and owed, for every user", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return c.with(cmd, func(ctx context.Context, a *App) error {
+			users, wrong, err := a.Credits.Service.Verify(ctx)
+			if err != nil {
+				return err
+			}
+			for _, b := range wrong {
+				fmt.Fprintln(c.stdout, b)
+			}
+			if len(wrong) > 0 {
+				return fmt.Errorf("the books of %d of %d users do not balance", len(wrong), users)
+			}
+			_, err = fmt.Fprintf(c.stdout, "The books balance. Users: %d\n", users)
+			return err
+		})
+	})
+	return c.group("credit", "Credits", grant, verify)
 }

@@ -57,6 +57,7 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Regexp(t, `^ey[\w-]+\.[\w-]+\.[\w-]+\n$`, ok("user", "token", "anna"))
 			require.Equal(t, "anna has 2.5 credits\n", ok("credit", "grant", "--user", "anna", "--amount", "2.5", "--id", "one"))
 			require.Equal(t, "anna has 2.5 credits\n", ok("credit", "grant", "--user", "anna", "--amount", "2.5", "--id", "one"))
+			require.Equal(t, "The books balance. Users: 1\n", ok("credit", "verify"))
 			require.Equal(t, "created    demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets"))
 			require.Equal(t, "unchanged  demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets/demo.yaml"))
 

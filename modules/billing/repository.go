@@ -116,6 +116,39 @@ func (repository) lockUser(tx database.Tx, uid string, began, now time.Time) (ha
 	return row.Plus, err
 }
 
+// users lists everybody, for the verification of the books.
+func (repository) users(h database.Handle) ([]string, error) {
+	var uids []string
+	return uids, database.Unscoped(h).Table("users").Order("uid").Pluck("uid", &uids).Error
+}
+
+// pair is what an entry of the books was and is.
+type pair struct{ Amount, Balance money.Amount }
+
+// books adds up the entries of one user. The sums are made here: a database
+// may add decimals as floating-point numbers.
+func (repository) books(h database.Handle, uid string) (Books, error) {
+	b := Books{UID: uid}
+	for table, add := range map[string]func(p pair){
+		"credit_usages":    func(p pair) { b.Charged += p.Amount },
+		"credit_recharges": func(p pair) { b.Taken += p.Amount - p.Balance },
+		"credit_debts":     func(p pair) { b.Owed += p.Balance },
+	} {
+		columns := "amount, balance"
+		if table == "credit_usages" {
+			columns = "amount"
+		}
+		var rows []pair
+		if err := database.Scoped(h, uid).Table(table).Select(columns).Find(&rows).Error; err != nil {
+			return b, err
+		}
+		for _, p := range rows {
+			add(p)
+		}
+	}
+	return b, nil
+}
+
 func (repository) usageOf(h database.Handle, uid, callID string) (usageRow, error) {
 	var row usageRow
 	return row, database.Scoped(h, uid).Where("tool_call_id = ?", callID).Take(&row).Error

@@ -265,6 +265,22 @@ func TestTheBooksBalance(t *testing.T) {
 				}
 			}
 		})
+		users, wrong, err := s.Verify(t.Context())
+		if err != nil || users < 50 || len(wrong) != 0 {
+			t.Fatalf("%d users, %v, %v", users, wrong, err)
+		}
+		a := newUser(t, db)
+		grant(t, s, a, 5*credit, time.Hour)
+		err = db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("UPDATE credit_recharges SET balance = 3.999999 WHERE uid = ?", a.UID).Error
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, wrong, err = s.Verify(t.Context())
+		if err != nil || len(wrong) != 1 || wrong[0].String() != a.UID+" was charged 0; 1.000001 were taken from recharges and 0 are owed" {
+			t.Fatalf("a balance that was changed is not found: %v, %v", wrong, err)
+		}
 	})
 }
 
@@ -334,7 +350,8 @@ func TestAnotherTenant(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"Grant": func() {}, // for operators; it names its user
+			"Grant":  func() {}, // for operators; it names its user
+			"Verify": func() {}, // for operators; of all users
 		}
 		for m := range reflect.TypeFor[*billing.Service]().Methods() {
 			try, ok := tried[m.Name]
