@@ -137,12 +137,17 @@ func (j *job) readResult(ctx context.Context, callID string, offset int) (any, e
 	if err != nil {
 		return nil, fmt.Errorf("there is no result of a call %q", callID)
 	}
-	if offset < 0 || offset > len(data) {
-		return nil, fmt.Errorf("the result has %d bytes; the offset must be between 0 and that", len(data))
+	return part(data, offset)
+}
+
+// part is a piece of something long, with where it is from.
+func part(whole []byte, offset int) (any, error) {
+	if offset < 0 || offset > len(whole) {
+		return nil, fmt.Errorf("there are %d bytes; the offset must be between 0 and that", len(whole))
 	}
-	end := min(offset+piece, len(data))
+	end := min(offset+piece, len(whole))
 	return map[string]any{
-		"bytes": len(data), "from": offset, "to": end, "text": strings.ToValidUTF8(string(data[offset:end]), "\uFFFD"),
+		"bytes": len(whole), "from": offset, "to": end, "text": strings.ToValidUTF8(string(whole[offset:end]), "\uFFFD"),
 	}, nil
 }
 

@@ -51,6 +51,18 @@ func (j *job) code() Tool {
 	}
 }
 
+// program is code of the model's as a program of this run.
+func (j *job) program(code string, timeout int) program.Request {
+	req := program.Request{
+		Code: plain(code), Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
+		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title,
+	}
+	if timeout > 0 {
+		req.Timeout = seconds(timeout)
+	}
+	return req
+}
+
 // plain takes the fence off code that a model put into one.
 func plain(code string) string {
 	trimmed := strings.TrimSpace(code)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,11 +129,7 @@ func (j *job) readFile(ctx context.Context, name string, offset, limit int) (any
 	if !utf8.Valid(content) {
 		return nil, fmt.Errorf("%s (%s, %d bytes) is neither a table nor a text; use code to read it", f.Name, f.Type, f.Size)
 	}
-	if offset < 0 || offset > len(content) {
-		return nil, fmt.Errorf("the file has %d bytes; the offset must be between 0 and that", len(content))
-	}
-	end := min(offset+piece, len(content))
-	return map[string]any{"bytes": len(content), "from": offset, "to": end, "text": strings.ToValidUTF8(string(content[offset:end]), "\uFFFD")}, nil
+	return part(content, offset)
 }
 
 // chartSchema is that of seeds/agent-and-tool-calling-notes.md.
@@ -193,4 +190,11 @@ func (j *job) draw(ctx context.Context, table string, c frame.Chart) (any, error
 		out[kind] = map[string]any{"name": f.Name, "file_id": f.FileID, "bytes": f.Size}
 	}
 	return out, nil
+}
+
+// keep stores a file of a tool's in the canvas.
+func (j *job) keep(ctx context.Context, name string, content []byte) (drive.File, error) {
+	return j.service.Access.Files.Save(ctx, j.actor, drive.Content{
+		CanvasID: j.run.CanvasID, Name: name, Body: bytes.NewReader(content), Source: drive.Agent, ResultID: j.run.ResultID, Version: j.run.Version, Replace: true,
+	})
 }

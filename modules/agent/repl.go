@@ -1,12 +1,9 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
-	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -80,23 +77,4 @@ func (j *job) cell(ctx context.Context, c Call, code string, timeout int) (strin
 	}
 	j.live.message(ctx, o.CallID, pythonRepl, pythonRepl, status, text)
 	return text, failed
-}
-
-// program is code of the model's as a program of this run.
-func (j *job) program(code string, timeout int) program.Request {
-	req := program.Request{
-		Code: plain(code), Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
-		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title,
-	}
-	if timeout > 0 {
-		req.Timeout = seconds(timeout)
-	}
-	return req
-}
-
-// keep stores a file of a tool's in the canvas.
-func (j *job) keep(ctx context.Context, name string, content []byte) (drive.File, error) {
-	return j.service.Access.Files.Save(ctx, j.actor, drive.Content{
-		CanvasID: j.run.CanvasID, Name: name, Body: bytes.NewReader(content), Source: drive.Agent, ResultID: j.run.ResultID, Version: j.run.Version, Replace: true,
-	})
 }

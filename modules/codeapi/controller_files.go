@@ -245,9 +245,7 @@ func (c controller) download(w http.ResponseWriter, r *http.Request, who actor.A
 		return err
 	}
 	h := w.Header()
-	h.Set("Content-Type", f.ContentType)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(f.Name)}))
-	h.Set("X-Content-Type-Options", "nosniff")
+	httpapi.Download(h, path.Base(f.Name), f.ContentType)
 	h.Set("ETag", `"`+f.Digest+`"`)
 	http.ServeContent(w, r, "", f.CreatedAt, content)
 	return nil

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -182,18 +180,10 @@ func (c controller) shared(w http.ResponseWriter, r *http.Request, _ actor.Actor
 // send answers with a file, or the part of it that is asked for.
 func send(w http.ResponseWriter, r *http.Request, f File, content io.ReadSeekCloser) {
 	defer func() { _ = content.Close() }() // it was only read
-	disposition := "attachment"
-	if strings.HasPrefix(f.Type, "image/") && !strings.Contains(f.Type, "svg") {
-		disposition = "inline"
-	}
 	h := w.Header()
-	h.Set("Content-Type", f.Type)
-	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": f.Name}))
+	httpapi.Download(h, f.Name, f.Type)
 	h.Set("ETag", fmt.Sprintf(`"%s-%d"`, f.FileID, f.UpdatedAt.UnixMicro()))
 	h.Set("Cache-Control", "private, no-cache")
-	// Nothing that a file holds is run as a page of this server.
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	http.ServeContent(w, r, "", f.UpdatedAt, content)
 }
 

@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 	"encoding/json"
-	"mime"
 	"net/http"
 	"strconv"
 
@@ -100,11 +99,7 @@ func (c controller) file(w http.ResponseWriter, r *http.Request, who actor.Actor
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", f.Type)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	httpapi.Download(w.Header(), f.Name, f.Type)
 	_, err = w.Write(f.Content)
 	return err
 }

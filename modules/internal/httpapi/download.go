@@ -1,0 +1,20 @@
+package httpapi
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// Download sets the headers of a file that a user brought: nothing that it
+// holds is run as a page of this server. Pictures are shown, all else is saved.
+func Download(h http.Header, name, kind string) {
+	disposition := "attachment"
+	if strings.HasPrefix(kind, "image/") && !strings.Contains(kind, "svg") {
+		disposition = "inline"
+	}
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": name}))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+}
