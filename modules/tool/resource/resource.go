@@ -4,6 +4,7 @@
 package resource
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -85,10 +86,11 @@ type node struct {
 	AllOf      []node          `json:"allOf"`
 }
 
-// parse reads a schema. One of another form has no resources.
+// parse reads a schema. One of another form has no resources. Most have none,
+// and cost every call no more than a look.
 func parse(schema json.RawMessage) node {
 	var n node
-	if json.Unmarshal(schema, &n) != nil {
+	if !bytes.Contains(schema, []byte(`"isResource"`)) || json.Unmarshal(schema, &n) != nil {
 		return node{}
 	}
 	return n
