@@ -26,18 +26,18 @@ func (j *job) offer(ctx context.Context) (system string, tools *Tools, err error
 	if err != nil {
 		return "", nil, err
 	}
-	var note string
-	// The documentation of the SDK comes first, and where it costs too much, a
-	// line for each tool.
-	for _, j.brief = range []bool{false, true} {
-		j.writes = true
-		if system, tools, err = j.form(ctx); err != nil {
-			return "", nil, err
+	j.writes = true
+	cheaper, note, err := j.service.cheaper(plainly, plain, system, tools)
+	if err == nil && cheaper {
+		// The documentation of the SDK costs too much; a line for each tool may
+		// not.
+		j.brief = true
+		if system, tools, err = j.form(ctx); err == nil {
+			cheaper, note, err = j.service.cheaper(plainly, plain, system, tools)
 		}
-		var cheaper bool
-		if cheaper, note, err = j.service.cheaper(plainly, plain, system, tools); err != nil || !cheaper {
-			return system, tools, err
-		}
+	}
+	if err != nil || !cheaper {
+		return system, tools, err
 	}
 	j.writes = false
 	j.say(ctx, note)
@@ -129,7 +129,7 @@ func (j *job) say(ctx context.Context, text string) {
 // may not call.
 func (j *job) described(ctx context.Context) ([]Described, error) {
 	docs := map[string]string{}
-	if len(j.sets) > 0 {
+	if len(j.sets) > 0 && !j.brief {
 		c, err := j.service.Access.SDK.Context(ctx, j.actor, j.toolsets)
 		if err != nil && !errors.Is(err, sdkbundle.ErrMissing) {
 			return nil, err
@@ -141,7 +141,7 @@ func (j *job) described(ctx context.Context) ([]Described, error) {
 	var list []Described
 	for i, set := range toolset.ForCode(j.sets) {
 		d := Described{Key: set.Key}
-		if !j.brief && len(set.Tools) == len(j.sets[i].Tools) {
+		if len(set.Tools) == len(j.sets[i].Tools) {
 			d.Docs = docs[set.Key]
 		}
 		if d.Docs == "" {

@@ -97,11 +97,13 @@ func (j *job) refresh(ctx context.Context) (changed bool, err error) {
 // again is what the model gets from now on, if its tools have changed since the
 // last request. What cannot be read at the moment stays as it was.
 func (j *job) again(ctx context.Context) (system string, tools *Tools, changed bool) {
+	sets, missing := j.sets, j.missing
 	changed, err := j.refresh(ctx)
 	if err == nil && changed {
 		system, tools, err = j.form(ctx)
 	}
 	if err != nil {
+		j.sets, j.missing = sets, missing
 		j.service.Logger.WarnContext(ctx, "changes of the tools are not noticed", "resultId", j.run.ResultID, "error", err)
 		return "", nil, false
 	}

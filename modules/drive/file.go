@@ -36,8 +36,6 @@ type File struct {
 	Version   int
 	CreatedAt time.Time
 	UpdatedAt time.Time
-
-	pk int64
 }
 
 // Category is the kind of file by the wire contract.

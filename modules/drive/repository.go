@@ -39,7 +39,7 @@ func (row) TableName() string { return "drive_files" }
 func (r row) file() File {
 	f := File{
 		FileID: r.FileID, CanvasID: r.CanvasID, Name: r.Name, Type: r.Type, Size: r.Size, Source: Source(r.Source),
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), pk: r.PK,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if r.Summary != nil {
 		f.Summary = *r.Summary

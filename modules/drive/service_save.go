@@ -48,7 +48,7 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, c Content) (Uploade
 		f, err := s.Save(ctx, a, c)
 		return Uploaded{File: f}, err
 	}
-	if err := s.allowed(ctx, a, c); err != nil {
+	if _, err := s.allowed(ctx, a, c); err != nil {
 		return Uploaded{}, err // before the work
 	}
 	converted, err := Spool()
@@ -69,17 +69,14 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, c Content) (Uploade
 // ErrTooLarge for a file over the limit, and ErrFull when the user has no room
 // for it.
 func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, error) {
-	if err := s.allowed(ctx, a, c); err != nil {
-		return File{}, err
-	}
-	head := make([]byte, mediatype.Sniff)
-	size, err := c.Body.Seek(0, io.SeekEnd)
+	size, err := s.allowed(ctx, a, c)
 	if err == nil {
 		_, err = c.Body.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		return File{}, err
 	}
+	head := make([]byte, mediatype.Sniff)
 	n, err := io.ReadFull(c.Body, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return File{}, err
@@ -117,20 +114,19 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 	return r.file(), err
 }
 
-// allowed checks what can be known before a file is read.
-func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) error {
-	size, err := c.Body.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
+// allowed checks what can be known before a file is read, and returns its size.
+func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) (size int64, err error) {
+	if size, err = c.Body.Seek(0, io.SeekEnd); err != nil {
+		return 0, err
 	}
 	if size > s.Settings.MaxFile {
-		return ErrTooLarge.Do(fmt.Sprintf("It has %d bytes; files may have %d.", size, s.Settings.MaxFile))
+		return size, ErrTooLarge.Do(fmt.Sprintf("It has %d bytes; files may have %d.", size, s.Settings.MaxFile))
 	}
 	owned, err := s.Canvases.CanvasOwned(ctx, s.DB.Read(ctx), a.UID, c.CanvasID)
 	if err == nil && !owned {
-		return ErrCanvasMissing
+		return size, ErrCanvasMissing
 	}
-	return err
+	return size, err
 }
 
 // reservationLife is how long a name waits for its content.

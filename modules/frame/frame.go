@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -89,7 +90,7 @@ func (s *Service) work(ctx context.Context, parquet []byte, program string, requ
 	case result.Status == sandbox.Cancelled:
 		return nil, context.Cause(ctx)
 	case result.Status != sandbox.Completed:
-		return nil, ErrInvalid.Do(fmt.Sprintf("Reading it ended with %s. Perhaps it is damaged, or too large.", result.Status)).With(fmt.Errorf("%s", result.Stderr))
+		return nil, ErrInvalid.Do(fmt.Sprintf("Reading it ended with %s. Perhaps it is damaged, or too large.", result.Status)).With(errors.New(result.Stderr))
 	}
 	var refused struct{ Error string }
 	if json.Unmarshal(files[answer], &refused) == nil && refused.Error != "" {

@@ -4,7 +4,6 @@ package interpreter
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -37,7 +36,6 @@ type Deps struct {
 	Programs Programs
 	Sandbox  Sandbox
 	Settings Settings
-	Logger   *slog.Logger
 }
 
 // Module is the wired package.
