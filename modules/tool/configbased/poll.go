@@ -164,7 +164,7 @@ func (t task) judge(ctx context.Context, got response) (out tool.Outcome, status
 		return got.outcome(t.secrets), "", true
 	}
 	body := decode(got.body)
-	status = first(body, pathsOr(t.polling.StatusPath, statusPaths()))
+	status = string(t.secrets.redact([]byte(first(body, pathsOr(t.polling.StatusPath, statusPaths())))))
 	switch {
 	case contains(t.polling.FailedStatuses, failedWords(), status):
 		reason := first(body, reasonPaths())

@@ -118,11 +118,12 @@ func TestPollingKeepsTheCredential(t *testing.T) {
 		io.WriteString(w, `{"picture":1}`)
 	}))
 	t.Cleanup(elsewhere.Close)
-	u := serve(t, answers(`{"id":"x"}`, `{"status":"done","response_url":"`+elsewhere.URL+`/result"}`))
+	u := serve(t, answers(`{"id":"x"}`, `{"status":"with `+secret+`"}`, `{"status":"done","response_url":"`+elsewhere.URL+`/result"}`))
 	in := invocation(t, u, toolset.Method{Endpoint: "/go", Adapter: toolset.Adapter{
 		Headers: map[string]string{"X-Api-Key": "", "X-Other": "${apiKey}"}, Polling: &toolset.Polling{StatusURL: "/tasks/{id}"},
 	}}, `{}`)
 	in.Credential = toolset.Credential{Type: toolset.Header, Name: "X-Api-Key", Value: secret}
+	in.Progress = func(_ context.Context, text string) { require.NotContains(t, text, secret) }
 	out := execute(t, executor(t, &waits{}), in)
 	require.Nil(t, out.Failure)
 	require.JSONEq(t, `{"picture":1}`, string(out.Data))
