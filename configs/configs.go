@@ -305,6 +305,12 @@ type Billing struct {
 	USDToCredits float64 `key:"usdToCredits" env:"USD_TO_CREDITS_RATE"`
 	// FreeToolsets are the keys of toolsets that cost nothing.
 	FreeToolsets []string `key:"freeToolsets" env:"BILLING_FREE_TOOLSETS"`
+	// RunLimit and DayLimit are the most credits that a run, and a user in a
+	// day (UTC), may spend; Overdraft is how far a balance may go below
+	// nothing. Empty is no limit.
+	RunLimit  string `key:"runLimit" env:"BILLING_RUN_LIMIT" also:"number"`
+	DayLimit  string `key:"dayLimit" env:"BILLING_DAY_LIMIT" also:"number"`
+	Overdraft string `key:"overdraft" env:"BILLING_OVERDRAFT" also:"number"`
 }
 
 // Toolsets is where the toolset files are.

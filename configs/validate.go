@@ -204,6 +204,10 @@ func (l *loader) validateTool() {
 func (l *loader) validateRest() {
 	c := l.config
 	l.must(&c.Billing.USDToCredits, c.Billing.USDToCredits > 0, "must be more than 0")
+	for _, limit := range []*string{&c.Billing.RunLimit, &c.Billing.DayLimit, &c.Billing.Overdraft} {
+		n, err := strconv.ParseFloat(*limit, 64)
+		l.must(limit, *limit == "" || err == nil && n >= 0 && n < 1e12, "must be credits, such as 100 or 2.5, or empty for no limit")
+	}
 	l.must(&c.Demo.Listen, !c.Demo.Enabled || isAddress(c.Demo.Listen), `must be an address like "127.0.0.1:5801"`)
 	l.mustBeOneOf(&c.Log.Level, "debug", "info", "warn", "error")
 	l.mustBeOneOf(&c.Log.Format, "text", "json")

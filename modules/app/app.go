@@ -22,6 +22,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/egress"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/internal/secretbox"
 	"github.com/portico-run/portico/modules/internal/telemetry"
@@ -122,12 +123,12 @@ func (a *App) wire(ctx context.Context) error {
 	a.Accounts = account.New(account.Deps{
 		DB: a.DB, TokenSecret: []byte(c.Server.JWTSecret.Reveal()), TokenLife: c.Server.JWTExpiration, Logger: a.Logger,
 	})
-	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets})
+	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets, Limits: limits(c.Billing)})
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
 	if a.Drive, err = a.files(); err != nil {
 		return err
 	}
-	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables()})
+	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables(), Pricer: billing.NewPricer(c.Billing.USDToCredits), Rates: a.Credits.Service})
 	a.Resources = a.resources()
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
@@ -228,6 +229,18 @@ func objects(ctx context.Context, c configs.ObjectStorage) (objectstore.Store, e
 		})
 	}
 	return objectstore.NewFolder(c.Folder)
+}
+
+// limits are what every user may spend; the texts were checked at boot.
+func limits(c configs.Billing) billing.Limits {
+	read := func(text string) *money.Amount {
+		amount, err := money.Parse(text)
+		if text == "" || err != nil {
+			return nil
+		}
+		return &amount
+	}
+	return billing.Limits{Run: read(c.RunLimit), Day: read(c.DayLimit), Overdraft: read(c.Overdraft)}
 }
 
 func location(c configs.S3Lib) sdkbundle.Location {

@@ -10,10 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -168,58 +165,4 @@ func (c *cli) ptc() *cobra.Command {
 	explain.Flags().StringVar(&q.Title, "title", "", "title of the run")
 	required(explain, "uid")
 	return c.group("ptc", "Programmatic tool calling", explain)
-}
-
-func (c *cli) credit() *cobra.Command {
-	var user, amount, id, text string
-	var days int
-	grant := c.command("grant", "Give credits to a user", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		credits, err := money.Parse(amount)
-		if err != nil {
-			return fmt.Errorf("--amount: %w: %w", err, errUsage)
-		}
-		return c.with(cmd, func(ctx context.Context, a *App) error {
-			u, err := a.Accounts.Service.UserByName(ctx, user)
-			if err != nil {
-				return err
-			}
-			if id == "" {
-				id = ids.New(ids.Recharge)
-			}
-			err = a.Credits.Service.Grant(ctx, u.UID, billing.Recharge{
-				ID: id, Amount: credits, Source: "gift", Text: text, ExpiresAt: time.Now().AddDate(0, 0, days),
-			})
-			if err != nil {
-				return err
-			}
-			b, err := a.Credits.Service.Balance(ctx, actor.Actor{UID: u.UID, Scope: actor.Full})
-			if err == nil {
-				fmt.Fprintf(c.stdout, "%s has %s credits\n", u.Name, b.Net)
-			}
-			return err
-		})
-	})
-	grant.Flags().StringVar(&user, "user", "", "name of the user")
-	grant.Flags().StringVar(&amount, "amount", "", "credits, such as 100 or 2.5")
-	grant.Flags().IntVar(&days, "days", 30, "days until they expire")
-	grant.Flags().StringVar(&id, "id", "", "the same id grants once, however often it is sent")
-	grant.Flags().StringVar(&text, "text", "", "what they are for")
-	required(grant, "user", "amount")
-	verify := c.command("verify", "Prove that what was charged is what was taken and owed, for every user", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
-			users, wrong, err := a.Credits.Service.Verify(ctx)
-			if err != nil {
-				return err
-			}
-			for _, b := range wrong {
-				fmt.Fprintln(c.stdout, b)
-			}
-			if len(wrong) > 0 {
-				return fmt.Errorf("the books of %d of %d users do not balance", len(wrong), users)
-			}
-			_, err = fmt.Fprintf(c.stdout, "The books balance. Users: %d\n", users)
-			return err
-		})
-	})
-	return c.group("credit", "Credits", grant, verify)
 }

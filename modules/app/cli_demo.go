@@ -330,7 +330,7 @@ func (d demonstration) report(ctx context.Context, o demoOutcome) error {
 			Amount     money.Amount `json:"amount"`
 		} `json:"items"`
 	}
-	var total billing.Total
+	var total billing.Statement
 	var balance billing.Balance
 	for path, into := range map[string]any{
 		"/v1/tool/calls?limit=200&resultId=" + d.resultID: &page, "/v1/credit/usage?limit=200": &usage,

@@ -300,7 +300,7 @@ func (d agentDemo) compare(ctx context.Context, coded, plain asked) error {
 			}
 			totals[i] += tokens
 		}
-		var spent billing.Total
+		var spent billing.Statement
 		if err := d.ask(ctx, http.MethodGet, "/v1/credit/result?resultId="+a.id, nil, &spent); err != nil {
 			return err
 		}

@@ -44,11 +44,11 @@ func TestOperatorsCommands(t *testing.T) {
 				return out
 			}
 			require.Contains(t, ok("migrate", "status"), "not applied")
-			require.Equal(t, "6 migrations applied\n", ok("migrate", "up"))
+			require.Equal(t, "7 migrations applied\n", ok("migrate", "up"))
 			require.Equal(t, "0 migrations applied\n", ok("migrate", "up"))
 			require.NotContains(t, ok("migrate", "status"), "not applied")
 			require.Equal(t, "1 migrations reverted\n", ok("migrate", "down"))
-			require.Equal(t, "5 migrations reverted\n", ok("migrate", "down", "--all"))
+			require.Equal(t, "6 migrations reverted\n", ok("migrate", "down", "--all"))
 
 			uid := strings.TrimSpace(ok("user", "create", "anna", "--email", "anna@example.com"))
 			require.Regexp(t, `^u-[a-z0-9]{24}$`, uid)
@@ -57,6 +57,15 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Regexp(t, `^ey[\w-]+\.[\w-]+\.[\w-]+\n$`, ok("user", "token", "anna"))
 			require.Equal(t, "anna has 2.5 credits\n", ok("credit", "grant", "--user", "anna", "--amount", "2.5", "--id", "one"))
 			require.Equal(t, "anna has 2.5 credits\n", ok("credit", "grant", "--user", "anna", "--amount", "2.5", "--id", "one"))
+			require.Contains(t, ok("credit", "plan", "portico_plus_monthly", "--type", "plus", "--interval", "monthly", "--monthly", "2000", "--daily-gift", "7.5"),
+				"portico_plus_monthly  plus  monthly   2000     7.5")
+			require.Equal(t, "anna has 2010 credits\n", ok("credit", "subscribe", "--user", "anna", "--plan", "portico_plus_monthly", "--id", "sub-1"))
+			require.Equal(t, "anna has 2010 credits\n", ok("credit", "cancel", "--user", "anna"))
+			require.Equal(t, "anna has 2010 credits\n", ok("credit", "balance", "--user", "anna"))
+			require.Regexp(t, `(?m)^cr-daily-`+uid+`-\d{8} +gift +7\.5 +7\.5 +\d{4}`, ok("credit", "recharges", "--user", "anna"))
+			require.Equal(t, "WHAT   CALLS  BY THE LIST  CHARGED\ntotal         0            0\n", ok("credit", "report", "--user", "anna", "--from", "2026-01-31"))
+			require.Equal(t, "anna: a run 5, a day unlimited, overdraft 0\n", ok("credit", "limit", "--user", "anna", "--run", "5", "--overdraft", "0"))
+			require.Equal(t, "composio: 0.299 standard, 0.897 premium for 1000 calls, times 1\n", ok("credit", "rate", "composio", "--standard", "0.299", "--premium", "0.897"))
 			require.Equal(t, "The books balance. Users: 1\n", ok("credit", "verify"))
 			require.Equal(t, "created    demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets"))
 			require.Equal(t, "unchanged  demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets/demo.yaml"))
@@ -101,6 +110,8 @@ func TestCommandsThatFailSayWhy(t *testing.T) {
 		{[]string{"user", "create"}, env, 2, "accepts 1 arg"},
 		{[]string{"user", "create", "a b"}, env, 1, "portico:"},
 		{[]string{"credit", "grant", "--user", "x", "--amount", "many"}, env, 2, "--amount"},
+		{[]string{"credit", "refund", "--user", "nobody", "--call", "x"}, env, 1, "There is no such user"},
+		{[]string{"credit", "plan", "x", "--type", "plus", "--monthly=-1"}, env, 1, "not negative"},
 		{[]string{"toolset", "apply", "-f", "nowhere"}, env, 1, "nowhere"},
 		{[]string{"toolset", "apply", "-f", bad}, env, 1, "bad.yaml:3: method \"a\" has no endpoint"},
 		{[]string{"serve"}, append(env, "PTC_ROLLOUT_PERCENT=many"), 1, "PTC_ROLLOUT_PERCENT"},

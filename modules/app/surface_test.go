@@ -196,6 +196,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/credit/balance", "", 200},
 		{"GET", "/v1/credit/usage", "", 200},
 		{"GET", "/v1/credit/result?resultId=" + o.ResultID, "", 200},
+		{"GET", "/v1/credit/recharge", "", 200},
+		{"GET", "/v1/credit/report?from=2026-01-01T00:00:00Z", "", 200},
 		{"GET", "/v1/ptc/decision?toolsets=demo", "", 200},
 		{"GET", "/v1/ptc/context", "", 200},
 		{"GET", "/v1/tool/toolset/exportDefinitions", "", 200},

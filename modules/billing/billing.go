@@ -83,12 +83,6 @@ type Recharge struct {
 	ExpiresAt time.Time
 }
 
-// Total is what a run cost.
-type Total struct {
-	Total   money.Amount `json:"total" doc:"By the list"`
-	Charged money.Amount `json:"charged" doc:"After what is free"`
-}
-
 // Errors of the service.
 var (
 	ErrUserMissing  = errs.New(errs.AccountMissing, "There is no such user.").Do("Check the user id.")

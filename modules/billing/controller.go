@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/httpapi"
@@ -20,8 +21,44 @@ func (c controller) register(api *httpapi.API) {
 		ID: "credit-usage", Method: http.MethodGet, Path: "/v1/credit/usage", Tag: "credits", Summary: "What the caller was charged, newest first",
 	}, c.usage)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "credit-result", Method: http.MethodGet, Path: "/v1/credit/result", Tag: "credits", Summary: "What a run of the caller's cost",
+		ID: "credit-result", Method: http.MethodGet, Path: "/v1/credit/result", Tag: "credits", Summary: "What a run of the caller's cost, by tool and model",
 	}, c.result)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-recharge", Method: http.MethodGet, Path: "/v1/credit/recharge", Tag: "credits", Summary: "What the caller was given, newest first",
+	}, c.recharges)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-report", Method: http.MethodGet, Path: "/v1/credit/report", Tag: "credits", Summary: "What the caller was charged, by tool and model",
+	}, c.report)
+}
+
+type reportInput struct {
+	From  time.Time `query:"from" doc:"From this moment on; all when left out"`
+	Until time.Time `query:"until" doc:"Before this moment"`
+}
+
+func (c controller) report(ctx context.Context, who actor.Actor, in *reportInput) (Statement, error) {
+	return c.service.Report(ctx, who, Period(*in))
+}
+
+// lotBody is a recharge on the wire. Times are milliseconds since 1970.
+type lotBody struct {
+	RechargeID  string       `json:"rechargeId"`
+	Source      string       `json:"source" doc:"gift, subscription, purchase, refund, …"`
+	Description string       `json:"description,omitempty"`
+	Amount      money.Amount `json:"amount" doc:"Credits given"`
+	Balance     money.Amount `json:"balance" doc:"What is left of them"`
+	ExpiresAt   int64        `json:"expiresAt"`
+	CreatedAt   int64        `json:"createdAt"`
+}
+
+func (c controller) recharges(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[lotBody], error) {
+	page, err := c.service.Recharges(ctx, who, *in)
+	return httpapi.MapPage(page, func(l Lot) lotBody {
+		return lotBody{
+			RechargeID: l.ID, Source: l.Source, Description: l.Text, Amount: l.Amount, Balance: l.Left,
+			ExpiresAt: l.ExpiresAt.UnixMilli(), CreatedAt: l.CreatedAt.UnixMilli(),
+		}
+	}), err
 }
 
 func (c controller) balance(ctx context.Context, who actor.Actor, _ *struct{}) (Balance, error) {
@@ -38,11 +75,11 @@ type resultInput struct {
 	Version  int    `query:"version" minimum:"-1" default:"-1" doc:"Version; all of them when left out"`
 }
 
-func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput) (Total, error) {
+func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput) (Statement, error) {
 	if in.Version < 0 {
-		return c.service.ResultTotal(ctx, who, in.ResultID, nil)
+		return c.service.RunReport(ctx, who, in.ResultID, nil)
 	}
-	return c.service.ResultTotal(ctx, who, in.ResultID, &in.Version)
+	return c.service.RunReport(ctx, who, in.ResultID, &in.Version)
 }
 
 // usageBody is a usage on the wire. createdAt is milliseconds since 1970.

@@ -11,7 +11,9 @@ import (
 type Deps struct {
 	DB           *database.DB
 	FreeToolsets []string
-	Now          func() time.Time
+	// Limits are what each user may spend who has no limits of their own.
+	Limits Limits
+	Now    func() time.Time
 }
 
 // Module is the wired package.
@@ -22,7 +24,7 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{Deps: d}}
+	return &Module{Service: &Service{Deps: d, remembered: &limitCache{entries: map[string]limitEntry{}}}}
 }
 
 // Register adds the module's routes.

@@ -16,8 +16,17 @@ import (
 // PriceList is what the methods of one toolset cost. The zero value prices
 // nothing.
 type PriceList struct {
-	all     *money.Amount // one price for every method
-	methods map[string]rule
+	all      *money.Amount // of every method that has no price of its own
+	methods  map[string]rule
+	formulas map[string]Formula
+}
+
+// Priced is a method as far as its price depends on it.
+type Priced struct {
+	Name              string
+	Request, Response json.RawMessage // JSON Schemas
+	// Rules and TokenPricing are the formula; empty for none.
+	Rules, TokenPricing json.RawMessage
 }
 
 // rule is the price of one method.
@@ -35,39 +44,72 @@ const textUnit = 1000
 // ParsePrices reads a toolset's billing configuration: one number for every
 // method, or an object with a number, {"price": n}, {"credits": n},
 // {"creditsPerCall": n} or a full rule for each method (wire contract). A
-// method without a price and a price without a method are errors that name
-// them: a forgotten price must not become a silent default.
-func ParsePrices(raw string, methods []string) (PriceList, error) {
-	raw = strings.TrimSpace(raw)
-	if raw == "" {
-		return PriceList{}, errors.New("there is no price: give a number for all methods, or a price for each")
+// method may have a formula besides, which comes first, or instead. A method
+// without a price and a price without a method are errors that name them: a
+// forgotten price must not become a silent default.
+func (p *Pricer) ParsePrices(raw string, methods []Priced) (PriceList, error) {
+	list := PriceList{methods: map[string]rule{}, formulas: map[string]Formula{}}
+	var problems []error
+	for _, m := range methods {
+		if len(m.Rules) == 0 {
+			continue
+		}
+		f, err := p.ParseFormula(m.Rules, m.TokenPricing, m.Request, m.Response)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("pricing of %q: %w", m.Name, err))
+		}
+		if !f.None() {
+			list.formulas[m.Name] = f
+		}
 	}
+	problems = append(problems, list.parse(strings.TrimSpace(raw), methods)...)
+	return list, errors.Join(problems...)
+}
+
+// parse reads the prices that are no formulas.
+func (p *PriceList) parse(raw string, methods []Priced) (problems []error) {
+	entries := map[string]json.RawMessage{}
 	if text, ok := scalar(raw); ok {
 		amount, err := parseAmount(text)
-		return PriceList{all: &amount}, err
+		if err != nil {
+			return []error{err}
+		}
+		p.all = &amount
+		return nil
 	}
-	var entries map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(raw), &entries); err != nil {
-		return PriceList{}, errors.New("the prices are neither a number nor an object with one entry per method")
+	switch {
+	case raw == "" && len(p.formulas) == 0:
+		return []error{errors.New("there is no price: give a number for all methods, or a price for each")}
+	case raw != "" && json.Unmarshal([]byte(raw), &entries) != nil:
+		return []error{errors.New("the prices are neither a number nor an object with one entry per method")}
 	}
-	p := PriceList{methods: map[string]rule{}}
-	var problems []error
 	for _, name := range sortedKeys(entries) {
 		r, err := parseRule(entries[name])
+		i := slices.IndexFunc(methods, func(m Priced) bool { return m.Name == name })
 		switch {
-		case !slices.Contains(methods, name):
+		case i < 0:
 			problems = append(problems, fmt.Errorf("there is a price for %q, which is no method of the toolset", name))
 		case err != nil:
 			problems = append(problems, fmt.Errorf("price of %q: %w", name, err))
+		case r.quantity != "" && !hasProperty(methods[i].Request, r.quantity):
+			problems = append(problems, fmt.Errorf("price of %q: quantityField %q is no parameter of the method", name, r.quantity))
 		}
 		p.methods[name] = r
 	}
 	for _, m := range methods {
-		if _, ok := entries[m]; !ok {
-			problems = append(problems, fmt.Errorf("method %q has no price; write 0 for a free one", m))
+		_, priced := entries[m.Name]
+		if _, formula := p.formulas[m.Name]; !priced && !formula {
+			problems = append(problems, fmt.Errorf("method %q has no price; write 0 for a free one", m.Name))
 		}
 	}
-	return p, errors.Join(problems...)
+	return problems
+}
+
+func hasProperty(schema json.RawMessage, name string) bool {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	return json.Unmarshal(schema, &s) == nil && s.Properties[name] != nil
 }
 
 func sortedKeys(m map[string]json.RawMessage) []string {
@@ -146,32 +188,82 @@ func parseRule(raw json.RawMessage) (rule, error) {
 	return rule{}, errors.New("there is no number: write price, credits or creditsPerCall")
 }
 
-// Price is what one call of a method costs with these arguments.
-func (p PriceList) Price(method string, arguments map[string]any) (money.Amount, error) {
-	if p.all != nil {
-		return *p.all, nil
+// Quote is what one call costs.
+type Quote struct {
+	Price money.Amount
+	// Problem is why the formula gave no price; Price is the other one then.
+	Problem error
+}
+
+// Price is what one call of a method costs with these arguments and this
+// result, JSON that may be nil. A formula's price between nothing and one
+// credit is one credit (wire contract).
+func (p PriceList) Price(method string, arguments map[string]any, result json.RawMessage) (Quote, error) {
+	r, listed := p.methods[method]
+	if listed && r.free {
+		return Quote{}, nil
 	}
-	r, ok := p.methods[method]
-	if !ok {
-		return 0, fmt.Errorf("method %q has no price", method)
+	var q Quote
+	if f, ok := p.formulas[method]; ok {
+		if q.Price, q.Problem = f.quote(arguments, result); q.Problem == nil {
+			return q, nil
+		}
+	}
+	switch {
+	case listed:
+	case p.all != nil:
+		q.Price = *p.all
+		return q, nil
+	default:
+		return q, errors.Join(fmt.Errorf("method %q has no price", method), q.Problem)
 	}
 	price := r.perCall
-	switch {
-	case r.free:
-		return 0, nil
-	case r.quantity != "":
+	if r.quantity != "" {
 		units, err := quantity(arguments[r.quantity])
-		if err != nil {
-			return 0, fmt.Errorf("argument %q of method %q: %w", r.quantity, method, err)
+		if err == nil {
+			price, err = money.FromFloat(math.Ceil(units * r.perUnit.Float()))
 		}
-		if price, err = money.FromFloat(math.Ceil(units * r.perUnit.Float())); err != nil {
-			return 0, err
+		if err != nil {
+			return q, fmt.Errorf("argument %q of method %q: %w", r.quantity, method, err)
 		}
 	}
 	if r.max != nil {
 		price = min(price, *r.max)
 	}
-	return price, nil
+	q.Price = price
+	return q, nil
+}
+
+// Estimate is the least that a call of a method will cost: what is known of its
+// price before its result.
+func (p PriceList) Estimate(method string, arguments map[string]any) money.Amount {
+	if f, ok := p.formulas[method]; ok && f.needsOutput() {
+		return 0
+	}
+	q, err := p.Price(method, arguments, nil)
+	if err != nil {
+		return 0
+	}
+	return q.Price
+}
+
+func (f Formula) quote(arguments map[string]any, result json.RawMessage) (money.Amount, error) {
+	var output any
+	if len(result) > 0 && f.needsOutput() {
+		d := json.NewDecoder(bytes.NewReader(result))
+		d.UseNumber()
+		if err := d.Decode(&output); err != nil {
+			return 0, fmt.Errorf("the result is not JSON: %w", err)
+		}
+	}
+	credits, err := f.Price(any(arguments), output)
+	if err != nil || credits == 0 {
+		return 0, err
+	}
+	if credits < 0 {
+		return 0, errors.New("the price is negative")
+	}
+	return money.FromFloat(max(credits, 1))
 }
 
 // quantity counts the units in an argument: a number is itself, a text is one

@@ -8,13 +8,23 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 )
 
+func priced(names ...string) []billing.Priced {
+	methods := make([]billing.Priced, len(names))
+	for i, n := range names {
+		methods[i] = billing.Priced{
+			Name: n, Request: json.RawMessage(`{"type":"object","properties":{"num":{"type":"number"},"text":{"type":"string"}}}`), Response: json.RawMessage(`{}`),
+		}
+	}
+	return methods
+}
+
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	const rules = `{"a": 2.5, "b": "3", "c": {"price": 4}, "d": {"credits": "0.03588"}, "e": {"creditsPerCall": 6},
 		"off": {"enabled": false, "type": "per_call", "creditsPerCall": 9},
 		"n": {"enabled": true, "type": "per_quantity", "quantityField": "num", "creditsPerUnit": 3, "maxCredits": 10},
 		"t": {"type": "per_quantity", "quantityField": "text", "creditsPerUnit": 1.5}}`
-	p, err := billing.ParsePrices(rules, []string{"a", "b", "c", "d", "e", "off", "n", "t"})
+	p, err := billing.NewPricer(120).ParsePrices(rules, priced("a", "b", "c", "d", "e", "off", "n", "t"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +44,16 @@ func TestPrices(t *testing.T) {
 		{"t", "2", map[string]any{"text": "x"}}, // 1.5 is raised to whole credits
 	}
 	for _, c := range cases {
-		if got, err := p.Price(c.method, c.arguments); err != nil || got.String() != c.want {
+		if got, err := p.Price(c.method, c.arguments, nil); err != nil || got.Price.String() != c.want {
 			t.Errorf("%s(%v) costs %v, %v, want %s", c.method, c.arguments, got, err, c.want)
 		}
 	}
 	for _, arguments := range []map[string]any{nil, {"num": true}, {"num": json.Number("-1")}} {
-		if got, err := p.Price("n", arguments); err == nil {
+		if got, err := p.Price("n", arguments, nil); err == nil {
 			t.Errorf("n(%v) costs %v, want an error", arguments, got)
 		}
 	}
-	if _, err := p.Price("unknown", nil); err == nil {
+	if _, err := p.Price("unknown", nil, nil); err == nil {
 		t.Error("an unknown method has a price")
 	}
 }
@@ -51,11 +61,11 @@ func TestPrices(t *testing.T) {
 func TestOnePriceForAllMethods(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"3", `"3"`, " 3 "} {
-		p, err := billing.ParsePrices(raw, []string{"x"})
+		p, err := billing.NewPricer(120).ParsePrices(raw, priced("x"))
 		if err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
-		if got, err := p.Price("x", nil); err != nil || got.String() != "3" {
+		if got, err := p.Price("x", nil, nil); err != nil || got.Price.String() != "3" {
 			t.Errorf("%q: %v, %v", raw, got, err)
 		}
 	}
@@ -64,22 +74,23 @@ func TestOnePriceForAllMethods(t *testing.T) {
 func TestPriceMistakesAreNamed(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
-		"":                                    "no price",
-		"[1]":                                 "neither a number",
-		"-1":                                  "negative",
-		`{"text-to-image": 16}`:               `"text-to-image"`, // no such method
-		`{}`:                                  `"m" has no price`,
-		`{"m": -2}`:                           "negative",
-		`{"m": {"pric": 2}}`:                  `"m"`,
-		`{"m": {}}`:                           "no number",
-		`{"m": {"type": "per_moon"}}`:         "per_moon",
-		`{"m": {"type": "per_quantity"}}`:     "quantityField",
+		"":                                "no price",
+		"[1]":                             "neither a number",
+		"-1":                              "negative",
+		`{"text-to-image": 16}`:           `"text-to-image"`, // no such method
+		`{}`:                              `"m" has no price`,
+		`{"m": -2}`:                       "negative",
+		`{"m": {"pric": 2}}`:              `"m"`,
+		`{"m": {}}`:                       "no number",
+		`{"m": {"type": "per_moon"}}`:     "per_moon",
+		`{"m": {"type": "per_quantity"}}`: "quantityField",
+		`{"m": {"type": "per_quantity", "quantityField": "nums", "creditsPerUnit": 1}}`: `"nums" is no parameter`,
 		`{"m": true}`:                         `"m"`,
 		`{"m": 1e400}`:                        `"m"`,
 		`{"m": {"creditsPerCall": "dozens"}}`: `"m"`,
 	}
 	for raw, says := range cases {
-		_, err := billing.ParsePrices(raw, []string{"m"})
+		_, err := billing.NewPricer(120).ParsePrices(raw, priced("m"))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", raw, err, says)
 		}

@@ -90,6 +90,7 @@ type subscriptionRow struct {
 	SubscriptionID string
 	LookupKey      string
 	PlanType       string
+	Interval       *string
 	UID            string
 	Status         string
 	CancelAt       *time.Time
@@ -104,16 +105,23 @@ func (subscriptionRow) TableName() string { return "subscriptions" }
 const plus = `EXISTS (SELECT 1 FROM subscriptions s WHERE s.uid = users.uid AND s.status = 'active'
 	AND s.lookup_key LIKE 'refly\_plus\_%' ESCAPE '\' AND s.created_at > ? AND (s.cancel_at IS NULL OR s.cancel_at > ?)) AS plus`
 
+// payer is a user whose money is locked.
+type payer struct {
+	UID   string
+	Plus  bool // has a Plus subscription younger than a calendar month
+	Plans bool // there are plans at all, which may give something
+}
+
 // lockUser makes the money of one user a queue: whoever holds the lock sees
-// every balance as the one before left it. It also reports whether the user
-// has a Plus subscription that began after a moment.
-func (repository) lockUser(tx database.Tx, uid string, began, now time.Time) (hasPlus bool, err error) {
-	var row struct{ Plus bool }
-	err = database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select(plus, began, now).Take(&row).Error
+// every balance as the one before left it.
+func (repository) lockUser(tx database.Tx, uid string, now time.Time) (payer, error) {
+	p := payer{UID: uid}
+	err := database.Lock(database.Scoped(tx.Handle, uid)).Table("users").
+		Select("uid, "+plus+", EXISTS (SELECT 1 FROM subscription_plans) AS plans", now.AddDate(0, -1, 0), now).Take(&p).Error
 	if errors.Is(err, database.ErrNotFound) {
-		return false, ErrUserMissing
+		return p, ErrUserMissing
 	}
-	return row.Plus, err
+	return p, err
 }
 
 // users lists everybody, for the verification of the books.
@@ -174,7 +182,7 @@ func (repository) setRecharge(tx database.Tx, r rechargeRow, at time.Time) error
 		Updates(map[string]any{"balance": r.Balance, "updated_at": at}), database.ErrNotFound)
 }
 
-func (repository) recharge(h database.Handle, rechargeID string) (rechargeRow, bool, error) {
+func (repository) rechargeByID(h database.Handle, rechargeID string) (rechargeRow, bool, error) {
 	var row rechargeRow
 	// Recharge ids are unique over all users; the caller compares the owner.
 	err := database.Unscoped(h).Where("recharge_id = ?", rechargeID).Take(&row).Error
@@ -204,8 +212,7 @@ func (repository) setDebt(tx database.Tx, d debtRow, at time.Time) error {
 		Updates(map[string]any{"balance": d.Balance, "enabled": d.Balance > 0, "updated_at": at}), database.ErrNotFound)
 }
 
-// plus reports whether the user has an active Plus subscription that began
-// after a moment.
+// usages lists what a user was charged, newest first.
 func (repository) usages(h database.Handle, uid string, before int64, limit int) ([]Usage, error) {
 	q := database.Scoped(h, uid)
 	if before > 0 {
@@ -213,22 +220,6 @@ func (repository) usages(h database.Handle, uid string, before int64, limit int)
 	}
 	var rows []usageRow
 	if err := q.Order("pk DESC").Limit(limit).Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	out := make([]Usage, len(rows))
-	for i, r := range rows {
-		out[i] = r.usage()
-	}
-	return out, nil
-}
-
-func (repository) ofResult(h database.Handle, uid, resultID string, version *int) ([]Usage, error) {
-	q := database.Scoped(h, uid).Where("action_result_id = ?", resultID)
-	if version != nil {
-		q = q.Where("version = ?", *version)
-	}
-	var rows []usageRow
-	if err := q.Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	out := make([]Usage, len(rows))

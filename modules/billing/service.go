@@ -16,7 +16,8 @@ import (
 // Service keeps credits.
 type Service struct {
 	Deps
-	rows repository
+	rows       repository
+	remembered *limitCache
 }
 
 // Charge pays for one completed call in the caller's transaction, so that the
@@ -25,17 +26,14 @@ type Service struct {
 // list leaves no row.
 func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, error) {
 	if !c.Global || c.Price <= 0 {
-		return Receipt{}, nil
+		return Receipt{}, nil // a user's own toolset, or nothing by the list
 	}
-	now := s.Now()
-	plus, err := s.rows.lockUser(tx, c.UID, now.AddDate(0, -1, 0), now)
+	who, err := s.rows.lockUser(tx, c.UID, s.Now())
 	if err != nil {
 		return Receipt{}, err
 	}
 	receipt := Receipt{Amount: c.Price, Due: c.Price}
-	// The one rule for what costs nothing: a toolset on the free list, or a
-	// user whose Plus subscription is younger than a calendar month.
-	if plus || slices.Contains(s.FreeToolsets, c.Toolset) {
+	if s.free(c, who) {
 		receipt.Amount = 0
 	}
 	written, err := s.record(tx, c, receipt)
@@ -46,7 +44,14 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 		row, err := s.rows.usageOf(tx.Handle, c.UID, c.CallID)
 		return Receipt{Amount: row.Amount, Due: row.DueAmount}, err
 	}
-	return receipt, s.deduct(tx, c.UID, "call "+c.CallID, receipt.Amount)
+	return receipt, s.deduct(tx, who, "call "+c.CallID, receipt.Amount)
+}
+
+// free is the one rule for what costs nothing: a user's own toolset, a toolset
+// on the free list, or a user whose Plus subscription is younger than a
+// calendar month.
+func (s *Service) free(c Charge, who payer) bool {
+	return !c.Global || who.Plus || slices.Contains(s.FreeToolsets, c.Toolset)
 }
 
 func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err error) {
@@ -72,7 +77,8 @@ func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) 
 	if c.Price <= 0 {
 		return nil
 	}
-	if _, err := s.rows.lockUser(tx, c.UID, s.Now(), s.Now()); err != nil {
+	who, err := s.rows.lockUser(tx, c.UID, s.Now())
+	if err != nil {
 		return err
 	}
 	details, err := json.Marshal(map[string]int64{"inputTokens": c.Input, "outputTokens": c.Output})
@@ -87,14 +93,20 @@ func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) 
 	if err != nil {
 		return err
 	}
-	return s.deduct(tx, c.UID, "run "+c.ResultID, c.Price)
+	return s.deduct(tx, who, "run "+c.ResultID, c.Price)
 }
 
 // deduct takes credits from the recharges that expire first; what they do not
 // cover becomes a debt, for which there is a reason.
-func (s *Service) deduct(tx database.Tx, uid, reason string, amount money.Amount) error {
+func (s *Service) deduct(tx database.Tx, who payer, reason string, amount money.Amount) error {
 	now := s.Now()
-	lots, err := s.rows.live(tx.Handle, uid, now)
+	if amount == 0 {
+		return nil
+	}
+	if err := s.allowances(tx, who, now); err != nil {
+		return err
+	}
+	lots, err := s.rows.live(tx.Handle, who.UID, now)
 	if err != nil {
 		return err
 	}
@@ -113,7 +125,7 @@ func (s *Service) deduct(tx database.Tx, uid, reason string, amount money.Amount
 		return nil
 	}
 	return s.rows.insertDebt(tx, debtRow{
-		DebtID: ids.New(ids.Debt), UID: uid, Amount: amount, Balance: amount, Enabled: true, Source: overdraft,
+		DebtID: ids.New(ids.Debt), UID: who.UID, Amount: amount, Balance: amount, Enabled: true, Source: overdraft,
 		Description: optional("Overdraft by " + reason), CreatedAt: now, UpdatedAt: now,
 	})
 }
@@ -126,27 +138,28 @@ func (s *Service) Grant(ctx context.Context, uid string, r Recharge) error {
 		return ErrBadRecharge
 	}
 	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		if _, err := s.rows.lockUser(tx, uid, s.Now(), s.Now()); err != nil {
+		if _, err := s.rows.lockUser(tx, uid, now); err != nil {
 			return err
 		}
-		if before, seen, err := s.rows.recharge(tx.Handle, r.ID); err != nil || seen {
+		if before, seen, err := s.rows.rechargeByID(tx.Handle, r.ID); err != nil || seen {
 			if seen && before.UID != uid {
 				return ErrGrantForeign
 			}
 			return err
 		}
-		row := rechargeRow{
+		return s.recharge(tx, rechargeRow{
 			RechargeID: r.ID, UID: uid, Amount: r.Amount, Balance: r.Amount, Enabled: true, Source: r.Source,
 			Description: optional(r.Text), ExpiresAt: r.ExpiresAt.UTC(), CreatedAt: now, UpdatedAt: now,
-		}
-		if err := s.rows.insertRecharge(tx, &row); err != nil {
-			return err
-		}
-		return s.payDebts(tx, row)
+		})
 	})
 }
 
-func (s *Service) payDebts(tx database.Tx, lot rechargeRow) error {
+// recharge writes a recharge first and then pays debts from it: its id says
+// that it was given, even where the debts take all of it.
+func (s *Service) recharge(tx database.Tx, lot rechargeRow) error {
+	if err := s.rows.insertRecharge(tx, &lot); err != nil {
+		return err
+	}
 	now := s.Now()
 	debts, err := s.rows.openDebts(tx.Handle, lot.UID)
 	if err != nil {
@@ -169,29 +182,48 @@ func (s *Service) payDebts(tx database.Tx, lot rechargeRow) error {
 	return s.rows.setRecharge(tx, lot, now)
 }
 
-// Balance is what the actor has.
+// Balance is what the actor has, with what the plan gives today.
 func (s *Service) Balance(ctx context.Context, a actor.Actor) (Balance, error) {
+	due, err := s.dueAllowances(s.DB.Read(ctx), a.UID, s.Now())
+	if err == nil && len(due) > 0 {
+		err = s.DB.InTx(ctx, func(tx database.Tx) error {
+			who, err := s.rows.lockUser(tx, a.UID, s.Now())
+			if err != nil {
+				return err
+			}
+			return s.allowances(tx, who, s.Now())
+		})
+	}
+	if err != nil {
+		return Balance{}, err
+	}
 	var b Balance
-	err := s.DB.InSnapshot(ctx, func(h database.Handle) error {
-		lots, err := s.rows.live(h, a.UID, s.Now())
-		if err != nil {
-			return err
-		}
-		debts, err := s.rows.openDebts(h, a.UID)
-		if err != nil {
-			return err
-		}
-		for _, lot := range lots {
-			b.Credit += lot.Amount
-			b.Net += lot.Balance
-		}
-		for _, d := range debts {
-			b.Debt += d.Balance
-		}
-		b.Net -= b.Debt
-		return nil
+	err = s.DB.InSnapshot(ctx, func(h database.Handle) (err error) {
+		b, err = s.balance(h, a.UID)
+		return err
 	})
 	return b, err
+}
+
+func (s *Service) balance(h database.Handle, uid string) (Balance, error) {
+	lots, err := s.rows.live(h, uid, s.Now())
+	if err != nil {
+		return Balance{}, err
+	}
+	debts, err := s.rows.openDebts(h, uid)
+	if err != nil {
+		return Balance{}, err
+	}
+	var b Balance
+	for _, lot := range lots {
+		b.Credit += lot.Amount
+		b.Net += lot.Balance
+	}
+	for _, d := range debts {
+		b.Debt += d.Balance
+	}
+	b.Net -= b.Debt
+	return b, nil
 }
 
 // Usages returns a page of what the actor was charged, newest first.
@@ -205,16 +237,4 @@ func (s *Service) Usages(ctx context.Context, a actor.Actor, p httpapi.PageQuery
 		return httpapi.Page[Usage]{}, err
 	}
 	return httpapi.PageOf(rows, p.Limit, func(u Usage) int64 { return u.PK }), nil
-}
-
-// ResultTotal is what a run of the actor's cost; a nil version is all of them.
-// A run that is not the actor's cost the actor nothing.
-func (s *Service) ResultTotal(ctx context.Context, a actor.Actor, resultID string, version *int) (Total, error) {
-	rows, err := s.rows.ofResult(s.DB.Read(ctx), a.UID, resultID, version)
-	var t Total
-	for _, u := range rows {
-		t.Total += u.Due
-		t.Charged += u.Amount
-	}
-	return t, err
 }

@@ -329,14 +329,42 @@ func TestAnotherTenant(t *testing.T) {
 					t.Errorf("%d rows", rows)
 				}
 			},
-			"ResultTotal": func() {
-				if got, err := s.ResultTotal(t.Context(), bob, "ar-1", nil); err != nil || got != (billing.Total{}) {
+			"RunReport": func() {
+				if got, err := s.RunReport(t.Context(), bob, "ar-1", nil); err != nil || len(got.Lines) != 0 || got.Total != 0 {
 					t.Errorf("%+v, %v", got, err)
 				}
-				if got, err := s.ResultTotal(t.Context(), alice, "ar-1", new(int)); err != nil || got.Charged != credit {
+				if got, err := s.RunReport(t.Context(), alice, "ar-1", new(int)); err != nil || got.Charged != credit {
 					t.Errorf("the owner's: %+v, %v", got, err)
 				}
 			},
+			"Report": func() {
+				if got, err := s.Report(t.Context(), bob, billing.Period{}); err != nil || len(got.Lines) != 0 {
+					t.Errorf("%+v, %v", got, err)
+				}
+			},
+			"Recharges": func() {
+				if got, err := s.Recharges(t.Context(), bob, httpapi.PageQuery{Limit: 10}); err != nil || len(got.Items) != 0 {
+					t.Errorf("%+v, %v", got, err)
+				}
+			},
+			"Admit": func() { // what alice spent is nothing to bob's limit
+				limit := credit
+				if err := s.SetLimits(t.Context(), bob.UID, billing.Limits{Run: &limit, Day: &limit}); err != nil {
+					t.Fatal(err)
+				}
+				call(t, db, bob, "call-b", "executing")
+				if err := s.Admit(t.Context(), billing.Charge{CallID: "call-b", UID: bob.UID, ResultID: "ar-1", Global: true, Price: credit}); err != nil {
+					t.Error(err)
+				}
+			},
+			"Refund": func() { // an operator who names another user gives nothing back
+				if _, err := s.Refund(t.Context(), bob.UID, "call-a", ""); !errors.Is(err, billing.ErrNotBilled) {
+					t.Error(err)
+				}
+			},
+			// For operators; each names its user, or belongs to none.
+			"LimitsOf": func() {}, "SetLimits": func() {}, "Subscribe": func() {}, "Cancel": func() {}, "SetPlan": func() {}, "Plans": func() {},
+			"SetRates": func() {}, "Rates": func() {},
 			"Charge": func() { // a charge for carol cannot touch alice's credits
 				if _, err := charge(t, s, billing.Charge{UID: carol.UID, Toolset: "demo", Tool: "x", Global: true, Price: credit}); err != nil {
 					t.Fatal(err)

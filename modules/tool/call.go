@@ -103,6 +103,7 @@ const (
 	CodeNotAllowed       = "TOOLSET_NOT_ALLOWED"
 	CodeCallerNotAllowed = "CALLER_NOT_ALLOWED"
 	CodeInvalidArguments = "INVALID_ARGUMENTS"
+	CodeSpendingLimit    = "SPENDING_LIMIT"
 	CodeUnsupportedType  = "TOOLSET_TYPE_UNSUPPORTED"
 	CodeInterrupted      = "INTERRUPTED"
 	CodeTimeout          = "TIMEOUT"

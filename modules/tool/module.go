@@ -39,6 +39,8 @@ type Policy interface {
 // Biller charges a call inside the transaction that records it.
 type Biller interface {
 	Charge(ctx context.Context, tx database.Tx, c billing.Charge) (billing.Receipt, error)
+	// Admit refuses a call that would go over a limit of its user.
+	Admit(ctx context.Context, c billing.Charge) error
 }
 
 // Resources carries files into tools and out of them.

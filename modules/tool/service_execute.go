@@ -303,14 +303,18 @@ func (s *Service) settle(ctx context.Context, c Call, r result) (Answer, error) 
 }
 
 func (s *Service) charge(ctx context.Context, tx database.Tx, c Call, r result) error {
+	_, err := s.Billing.Charge(ctx, tx, chargeOf(c, r.global, r.price))
+	return err
+}
+
+func chargeOf(c Call, global bool, price money.Amount) billing.Charge {
 	charge := billing.Charge{
-		CallID: c.CallID, UID: c.UID, Version: c.Version, Toolset: c.Toolset, Tool: c.Tool, Global: r.global, Price: r.price,
+		CallID: c.CallID, UID: c.UID, Version: c.Version, Toolset: c.Toolset, Tool: c.Tool, Global: global, Price: price,
 	}
 	if c.InRun() {
 		charge.ResultID = c.ResultID
 	}
-	_, err := s.Billing.Charge(ctx, tx, charge)
-	return err
+	return charge
 }
 
 func interrupted() Answer {

@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
@@ -60,6 +61,9 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if arguments, err = s.Resources.Inputs(ctx, a, method.Request, arguments); err != nil {
 		return s.refusedInput(ctx, c, err)
 	}
+	if err := s.Billing.Admit(ctx, chargeOf(c, t.Global, t.Prices.Estimate(c.Tool, arguments))); err != nil {
+		return s.refused(ctx, c, err)
+	}
 	outcome, err := executor.Execute(ctx, Invocation{
 		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
 		Arguments: arguments, FileNameTitle: title,
@@ -71,8 +75,11 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if outcome.Failure != nil && late(ctx) {
 		return s.timedOut()
 	}
+	raw := outcome.Data // what the upstream said, which prices may depend on
 	files := s.keep(ctx, a, c, t, method, title, &outcome)
-	r = s.conclude(ctx, c, t, outcome, arguments)
+	if r = s.conclude(ctx, c, outcome); r.answer.Status == Success {
+		r.price, r.global = s.price(ctx, c, t, outcome.Cost, arguments, raw), t.Global
+	}
 	r.answer.Files = files
 	return r
 }
@@ -138,7 +145,7 @@ func (s *Service) progress(ctx context.Context, c Call, text string) {
 
 // conclude turns what an executor returned into a result that every database
 // and reader takes: valid JSON, valid UTF-8, no NUL.
-func (s *Service) conclude(ctx context.Context, c Call, t toolset.Toolset, o Outcome, arguments map[string]any) result {
+func (s *Service) conclude(ctx context.Context, c Call, o Outcome) result {
 	if f := o.Failure; f != nil {
 		r := failed(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
 		if json.Valid(f.Data) {
@@ -153,7 +160,7 @@ func (s *Service) conclude(ctx context.Context, c Call, t toolset.Toolset, o Out
 		return s.refused(ctx, c, errors.New("the executor returned data that is not JSON"))
 	}
 	o.Data = bytes.ToValidUTF8(o.Data, []byte("\uFFFD"))
-	return s.priced(ctx, c, t, o, arguments)
+	return result{answer: Answer{Status: Success, Data: o.Data}}
 }
 
 // admit decides whether this call may reach this kind of toolset.
@@ -199,22 +206,22 @@ func callable(c Call, m toolset.Method) *result {
 	return &r
 }
 
-// priced adds what a successful call costs.
-func (s *Service) priced(ctx context.Context, c Call, t toolset.Toolset, o Outcome, arguments map[string]any) result {
-	r := result{answer: Answer{Status: Success, Data: o.Data}, global: t.Global}
-	if o.Cost != nil {
-		r.price = *o.Cost
-		return r
+// price is what a successful call costs. The call had its effect and is not
+// lost for a price that cannot be found; the operator must know, since it goes
+// out for less, or nothing.
+func (s *Service) price(ctx context.Context, c Call, t toolset.Toolset, cost *money.Amount, arguments map[string]any, raw json.RawMessage) money.Amount {
+	if cost != nil {
+		return *cost
 	}
-	price, err := t.Prices.Price(c.Tool, arguments)
-	if err != nil {
-		// The call had its effect; it is not lost for a price. The operator
-		// must know, since it goes out for nothing.
+	q, err := t.Prices.Price(c.Tool, arguments, raw)
+	switch {
+	case err != nil:
 		s.Logger.ErrorContext(ctx, "call has no price and is not billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", err)
-		return r
+		return 0
+	case q.Problem != nil:
+		s.Logger.ErrorContext(ctx, "the formula of a call gave no price; its other price is billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", q.Problem)
 	}
-	r.price = price
-	return r
+	return q.Price
 }
 
 // late tells whether the call's time is up. Whatever fails then, in a query or
@@ -239,6 +246,8 @@ func (s *Service) refused(ctx context.Context, c Call, err error) result {
 		code = CodeMethodNotFound
 	case errs.Forbidden:
 		code = CodeNotAuthorized
+	case errs.NoCredits:
+		code = CodeSpendingLimit
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code.Status() < 500 {
 		return failed(code, strings.TrimSpace(e.Message+" "+e.Detail))

@@ -31,6 +31,7 @@ type item struct {
 type checker struct {
 	file      string
 	variables map[string]string
+	pricer    *billing.Pricer
 	problems  []FileProblem
 }
 
@@ -114,7 +115,13 @@ func (c *checker) check(s spec) item {
 	if i.kind == "regular" && len(i.methods) == 0 {
 		c.problem(s.line, "methods are missing")
 	}
-	i.prices = c.prices(s, slices.Sorted(maps.Keys(names)))
+	newest := map[string]Method{}
+	for _, m := range i.methods {
+		if m.Name != "" && newest[m.Name].Version <= m.Version {
+			newest[m.Name] = m
+		}
+	}
+	i.prices = c.prices(s, slices.Collect(maps.Values(newest)))
 	return i
 }
 
@@ -183,25 +190,6 @@ func (c *checker) egress(s egressSpec) string {
 	return string(text)
 }
 
-func (c *checker) prices(s spec, methods []string) string {
-	if s.Billing.node == nil {
-		if len(s.Methods) > 0 {
-			c.problem(s.line, "billing is missing: give a number for all methods, or a price for each; 0 is free")
-		}
-		return ""
-	}
-	raw, err := toJSON(s.Billing.node)
-	if err == nil {
-		_, err = billing.ParsePrices(string(raw), methods)
-	}
-	if err != nil {
-		for message := range strings.SplitSeq(err.Error(), "\n") {
-			c.problem(s.Billing.node.Line, "billing: %s", message)
-		}
-	}
-	return string(raw)
-}
-
 func (c *checker) method(s methodSpec, domain string) Method {
 	c.shape(s.form)
 	m := Method{
@@ -210,6 +198,7 @@ func (c *checker) method(s methodSpec, domain string) Method {
 		Request: c.schema(s.Request, "request"), Response: c.schema(s.Response, "response"),
 	}
 	m.AllowedCallers = c.callers(s)
+	m.Rules, m.TokenPricing = c.formula(s, m)
 	switch {
 	case m.Name == "":
 		c.problem(s.line, "a method has no name")
@@ -291,7 +280,7 @@ func (c *checker) schema(t tree, name string) json.RawMessage {
 }
 
 // checkFiles reads all files and reports everything that is wrong in them.
-func checkFiles(files []File, variables map[string]string) ([]item, error) {
+func checkFiles(files []File, variables map[string]string, pricer *billing.Pricer) ([]item, error) {
 	var (
 		items    []item
 		problems []FileProblem
@@ -300,7 +289,7 @@ func checkFiles(files []File, variables map[string]string) ([]item, error) {
 	for _, f := range files {
 		specs, wrong := decodeFile(f)
 		problems = append(problems, wrong...)
-		c := &checker{file: f.Name, variables: variables}
+		c := &checker{file: f.Name, variables: variables, pricer: pricer}
 		for _, s := range specs {
 			i := c.check(s)
 			if before, twice := seen[i.key]; twice && i.key != "" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 )
@@ -28,13 +29,13 @@ func StoredKey(t *testing.T, db *database.DB, key string) string {
 // CheckRows compares the row structs with the schema.
 func CheckRows(t *testing.T, db *database.DB) {
 	t.Helper()
-	for _, row := range []any{toolsetRow{}, inventoryRow{}, methodRow{}, connectionRow{}, serverRow{}} {
+	for _, row := range []any{toolsetRow{}, inventoryRow{}, methodRow{}, connectionRow{}, serverRow{}, formulaRow{}} {
 		databasetest.CheckRow(t, db, row)
 	}
 }
 
 // CheckFile checks one file.
 func CheckFile(content []byte) error {
-	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil)
+	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120))
 	return err
 }

@@ -128,6 +128,7 @@ type methodSpec struct {
 	Method      text    `yaml:"method"`
 	Request     tree    `yaml:"request"`
 	Response    tree    `yaml:"response"`
+	Pricing     tree    `yaml:"pricing"`
 	Adapter     Adapter `yaml:"adapter"`
 	Callers     []text  `yaml:"allowedCallers"`
 
@@ -167,7 +168,7 @@ func (s *egressSpec) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
 	type plain methodSpec
-	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "adapter", "allowedCallers"))
+	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "pricing", "adapter", "allowedCallers"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.

@@ -1,9 +1,11 @@
 package toolset
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/secretbox"
@@ -15,10 +17,18 @@ type Deps struct {
 	Box *secretbox.Box
 	// Variables are what ${NAME} in a toolset file stands for.
 	Variables map[string]string
+	// Pricer reads price lists, Rates what providers take.
+	Pricer *billing.Pricer
+	Rates  Rates
 	// Composio says whether this server is connected to Composio; without it
 	// its toolsets are not listed.
 	Composio bool
 	Now      func() time.Time
+}
+
+// Rates knows what providers of many tools take.
+type Rates interface {
+	Rates(ctx context.Context, provider string) (*billing.Rates, error)
 }
 
 // Module is the wired package.

@@ -131,20 +131,28 @@ func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
 	if p.methods, err = s.rows.methods(h, item.Key); err != nil {
 		return p, err
 	}
+	if err := s.rows.withFormulas(h, item.Key, p.methods); err != nil {
+		return p, err
+	}
 	if p.egress, err = item.egress(); err != nil {
 		return p, err
 	}
-	names := make([]string, len(p.methods))
-	for i, m := range p.methods {
-		names[i] = m.Name
-	}
-	if p.prices, err = billing.ParsePrices(deref(item.CreditBilling), names); err != nil {
+	if p.prices, err = s.Pricer.ParsePrices(deref(item.CreditBilling), priced(p.methods)); err != nil {
 		return p, fmt.Errorf("prices of %s: %w", item.Key, err)
 	}
 	s.parsed.mu.Lock()
 	defer s.parsed.mu.Unlock()
 	s.parsed.entries[item.Key] = p
 	return p, nil
+}
+
+// priced are methods as far as their prices depend on them.
+func priced(methods []Method) []billing.Priced {
+	out := make([]billing.Priced, len(methods))
+	for i, m := range methods {
+		out[i] = billing.Priced{Name: m.Name, Request: m.Request, Response: m.Response, Rules: m.Rules, TokenPricing: m.TokenPricing}
+	}
+	return out
 }
 
 // Method finds a method of an identified toolset, and what its upstream wants

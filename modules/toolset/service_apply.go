@@ -21,7 +21,7 @@ type Report struct{ Created, Updated, Unchanged []string }
 // toolset's file are switched off; toolsets without a file stay as they are.
 // The error lists everything that is wrong, as file:line: message.
 func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
-	items, err := checkFiles(files, s.Variables)
+	items, err := checkFiles(files, s.Variables, s.Pricer)
 	if err != nil {
 		return Report{}, err
 	}
@@ -68,6 +68,7 @@ func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err 
 	}
 	steps := []func() (bool, error){
 		func() (bool, error) { return s.applyMethods(tx, i, now) },
+		func() (bool, error) { return s.applyFormulas(tx, i, now) },
 		func() (bool, error) { return s.applyGlobal(tx, i, now) },
 	}
 	for _, step := range steps {
@@ -186,6 +187,49 @@ func (s *Service) applyMethods(tx database.Tx, i item, now time.Time) (changed b
 		}
 		changed = true
 		if err := s.rows.updateMethod(tx, r.PK, map[string]any{"enabled": false, "updated_at": now}); err != nil {
+			return false, err
+		}
+	}
+	return changed, nil
+}
+
+// applyFormulas keeps the prices that depend on the call. A formula that is no
+// longer in the file is switched off.
+func (s *Service) applyFormulas(tx database.Tx, i item, now time.Time) (changed bool, err error) {
+	rows, err := s.rows.formulas(tx.Handle, i.key)
+	if err != nil {
+		return false, err
+	}
+	before := map[string]formulaRow{}
+	for _, r := range rows {
+		before[r.MethodName] = r
+	}
+	for _, m := range i.methods {
+		had, ok := before[m.Name]
+		want := formulaRow{
+			InventoryKey: i.key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: optional(string(m.TokenPricing)),
+			Enabled: len(m.Rules) > 0, CreatedAt: now, UpdatedAt: now,
+		}
+		delete(before, m.Name)
+		switch {
+		case !ok && !want.Enabled, !had.Enabled && !want.Enabled:
+			continue
+		case ok && had.Enabled == want.Enabled && had.BillingRules == want.BillingRules && deref(had.TokenPricing) == deref(want.TokenPricing):
+			continue
+		case !want.Enabled:
+			want.BillingRules, want.TokenPricing = had.BillingRules, had.TokenPricing
+		}
+		changed = true
+		if err := s.rows.saveFormula(tx, want); err != nil {
+			return false, err
+		}
+	}
+	for r := range maps.Values(before) {
+		if !r.Enabled {
+			continue
+		}
+		r.Enabled, r.UpdatedAt, r.PK, changed = false, now, 0, true
+		if err := s.rows.saveFormula(tx, r); err != nil {
 			return false, err
 		}
 	}

@@ -53,6 +53,8 @@ type Method struct {
 	Request    json.RawMessage // JSON Schema of the arguments
 	Response   json.RawMessage // JSON Schema of the result
 	Adapter    Adapter
+	// Rules and TokenPricing are the formula of its price; empty for none.
+	Rules, TokenPricing json.RawMessage
 	// AllowedCallers is "direct", "code" or both with a comma; empty leaves it
 	// to the name.
 	AllowedCallers string

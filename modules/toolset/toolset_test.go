@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
@@ -45,7 +46,7 @@ func service(t *testing.T, db *database.DB) *toolset.Service {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	return toolset.New(toolset.Deps{DB: db, Box: box, Variables: map[string]string{
+	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Box: box, Variables: map[string]string{
 		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key,
 	}}).Service
 }
@@ -277,9 +278,9 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 		require.Equal(t, "GET", m.HTTPMethod)
 		require.Equal(t, "http://127.0.0.1:9", got.Domain)
 		require.Equal(t, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, got.Egress)
-		price, err := got.Prices.Price("forecast", nil)
+		quote, err := got.Prices.Price("forecast", nil, nil)
 		require.NoError(t, err)
-		require.Equal(t, 2*money.Credit, price)
+		require.Equal(t, 2*money.Credit, quote.Price)
 
 		got, err = s.Identify(t.Context(), ben, "weather")
 		require.NoError(t, err)

@@ -1,0 +1,55 @@
+-- +goose Up
+-- What a plan gives: credits a month, and a gift a day. The plan of who has no
+-- subscription is 'free'.
+CREATE TABLE subscription_plans (
+    pk                      bigserial PRIMARY KEY,
+    plan_type               text           NOT NULL,
+    interval                text,
+    lookup_key              text           NOT NULL UNIQUE,
+    credit_quota            numeric(18, 6) NOT NULL DEFAULT 0 CHECK (credit_quota >= 0),
+    daily_gift_credit_quota numeric(18, 6) NOT NULL DEFAULT 0 CHECK (daily_gift_credit_quota >= 0),
+    created_at              timestamptz    NOT NULL DEFAULT now(),
+    updated_at              timestamptz    NOT NULL DEFAULT now()
+);
+
+-- What one user may spend, where it is not what the server's settings say.
+CREATE TABLE credit_limits (
+    pk         bigserial PRIMARY KEY,
+    uid        text        NOT NULL UNIQUE REFERENCES users (uid),
+    run_limit  numeric(18, 6) CHECK (run_limit >= 0),
+    day_limit  numeric(18, 6) CHECK (day_limit >= 0),
+    overdraft  numeric(18, 6) CHECK (overdraft >= 0),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- What calls that execute will cost at least. A hold counts as long as its
+-- call executes.
+CREATE TABLE credit_holds (
+    pk               bigserial PRIMARY KEY,
+    call_id          text           NOT NULL UNIQUE REFERENCES tool_call_results (call_id),
+    uid              text           NOT NULL REFERENCES users (uid),
+    action_result_id text,
+    version          integer,
+    amount           numeric(18, 6) NOT NULL CHECK (amount >= 0),
+    created_at       timestamptz    NOT NULL DEFAULT now()
+);
+CREATE INDEX credit_holds_uid_idx ON credit_holds (uid);
+
+-- Who changed a credential, a key or a connection; never what it is.
+CREATE TABLE audit_events (
+    pk         bigserial PRIMARY KEY,
+    uid        text        NOT NULL,
+    key_id     text        NOT NULL DEFAULT '',
+    action     text        NOT NULL,
+    subject    text        NOT NULL,
+    detail     text        NOT NULL DEFAULT '{}',
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX audit_events_uid_pk_idx ON audit_events (uid, pk);
+
+-- +goose Down
+DROP TABLE audit_events;
+DROP TABLE credit_holds;
+DROP TABLE credit_limits;
+DROP TABLE subscription_plans;

@@ -1,0 +1,108 @@
+package billing
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// units counts the units in a value (wire contract): text by tokens or bytes,
+// pictures by their number, sound and film by their length.
+func (f Formula) units(r formulaRule, v any) (float64, error) {
+	switch r.Category {
+	case textCategory:
+		text := plainText(v)
+		if r.UnitMode == countBytes {
+			return float64(len(text)) / perMillion, nil
+		}
+		n, err := f.count(text)
+		return float64(n) / perMillion, err
+	case imageCategory:
+		if list, ok := v.([]any); ok {
+			return float64(len(list)), nil
+		}
+		if _, isText := v.(string); isText {
+			return 1, nil // one picture, whatever it is called
+		}
+		if n, ok := numeric(v); ok && n >= 0 {
+			return n, nil
+		}
+		return 1, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	var sum float64
+	for _, item := range list {
+		n, ok := numeric(item)
+		if !ok || n < 0 {
+			return 0, fmt.Errorf("the length at %q is not a number", r.FieldPath)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// plainText is a value as text; items of a list are separated by a space.
+func plainText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		parts := make([]string, len(v))
+		for i, item := range v {
+			parts[i] = plainText(item)
+		}
+		return strings.Join(parts, " ")
+	case json.Number:
+		return v.String()
+	}
+	b, _ := json.Marshal(v) // decoded JSON always has a JSON form
+	return string(b)
+}
+
+// decimal is the only form in which a text is a number: neither "0x1A" nor ""
+// is one.
+var decimal = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
+
+// numeric reads a number, or a text that is one.
+func numeric(v any) (float64, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	case float64:
+		return v, true
+	case string:
+		text := strings.TrimSpace(v)
+		if !decimal.MatchString(text) {
+			return 0, false
+		}
+		f, err := strconv.ParseFloat(text, 64)
+		return f, err == nil
+	}
+	return 0, false
+}
+
+// equalTier compares a value with that of a tier: strictly, except that a text
+// which is a number equals the number, and "true" and "false" what they say.
+func equalTier(value, tier any) bool {
+	if a, ok := value.(string); ok {
+		switch b := tier.(type) {
+		case string:
+			return a == b
+		case bool:
+			return a == strconv.FormatBool(b)
+		}
+	}
+	if b, ok := value.(bool); ok {
+		text, isText := tier.(string)
+		return value == tier || isText && text == strconv.FormatBool(b)
+	}
+	a, ok := numeric(value)
+	b, also := numeric(tier)
+	return ok && also && a == b
+}

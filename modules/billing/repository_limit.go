@@ -1,0 +1,136 @@
+package billing
+
+import (
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/money"
+)
+
+type limitRow struct {
+	PK        int64 `gorm:"primaryKey"`
+	UID       string
+	RunLimit  *money.Amount
+	DayLimit  *money.Amount
+	Overdraft *money.Amount
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+func (limitRow) TableName() string { return "credit_limits" }
+
+type holdRow struct {
+	PK             int64 `gorm:"primaryKey"`
+	CallID         string
+	UID            string
+	ActionResultID *string
+	Version        int
+	Amount         money.Amount
+	CreatedAt      time.Time
+}
+
+func (holdRow) TableName() string { return "credit_holds" }
+
+func (repository) limits(h database.Handle, uid string) (Limits, error) {
+	var row limitRow
+	err := database.Scoped(h, uid).Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return Limits{}, nil
+	}
+	return Limits{Run: row.RunLimit, Day: row.DayLimit, Overdraft: row.Overdraft}, err
+}
+
+func (repository) saveLimits(tx database.Tx, row limitRow) error {
+	return database.Unscoped(tx.Handle).Clauses(replace([]string{"uid"}, "run_limit", "day_limit", "overdraft")).Create(&row).Error
+}
+
+// hold keeps a call's price, and forgets those of calls that have ended.
+func (repository) hold(tx database.Tx, row holdRow) error {
+	err := database.Scoped(tx.Handle, row.UID).
+		Where("call_id IN (SELECT call_id FROM tool_call_results WHERE uid = ? AND status <> 'executing')", row.UID).Delete(&holdRow{}).Error
+	if err != nil {
+		return err
+	}
+	return database.Unscoped(tx.Handle).Create(&row).Error
+}
+
+// spending says which part of what a user spent is meant.
+type spending struct {
+	result  string
+	version int
+	since   time.Time
+}
+
+// of narrows a query to that part.
+func (s spending) of(q *gorm.DB) *gorm.DB {
+	if s.result != "" {
+		q = q.Where("action_result_id = ? AND version = ?", s.result, s.version)
+	}
+	if !s.since.IsZero() {
+		q = q.Where("created_at >= ?", s.since)
+	}
+	return q
+}
+
+// spent is what was charged, and what calls that execute will cost.
+func (r repository) spent(h database.Handle, uid string, s spending) (money.Amount, error) {
+	var sum money.Amount
+	// Sums of exact decimals: SQLite adds them as floating-point numbers, whose
+	// error is far below a millionth for what one user spends in a day.
+	err := s.of(database.Scoped(h, uid)).Table("credit_usages").Select("COALESCE(SUM(amount), 0)").Scan(&sum).Error
+	if err != nil {
+		return 0, err
+	}
+	held, err := r.held(h, uid, s)
+	return sum + held, err
+}
+
+// held is what calls that execute will cost.
+func (repository) held(h database.Handle, uid string, s spending) (money.Amount, error) {
+	var sum money.Amount
+	err := s.of(database.Scoped(h, uid)).Table("credit_holds").Select("COALESCE(SUM(amount), 0)").
+		Where("call_id IN (SELECT call_id FROM tool_call_results WHERE uid = ? AND status = 'executing')", uid).Scan(&sum).Error
+	return sum, err
+}
+
+// sumRow is what one kind of usage adds up to.
+type sumRow struct {
+	UsageType    string
+	ToolCallMeta *string
+	ModelName    *string
+	Calls        int
+	Due          money.Amount
+	Charged      money.Amount
+}
+
+func (repository) sums(h database.Handle, uid string, p Period, resultID string, version *int) ([]sumRow, error) {
+	q := database.Scoped(h, uid).Table("credit_usages").
+		Select("usage_type, tool_call_meta, model_name, COUNT(*) AS calls, SUM(due_amount) AS due, SUM(amount) AS charged").
+		Group("usage_type, tool_call_meta, model_name")
+	if resultID != "" {
+		q = q.Where("action_result_id = ?", resultID)
+	}
+	if version != nil {
+		q = q.Where("version = ?", *version)
+	}
+	if !p.From.IsZero() {
+		q = q.Where("created_at >= ?", p.From)
+	}
+	if !p.Until.IsZero() {
+		q = q.Where("created_at < ?", p.Until)
+	}
+	var rows []sumRow
+	return rows, q.Scan(&rows).Error
+}
+
+func (repository) recharges(h database.Handle, uid string, before int64, limit int) ([]rechargeRow, error) {
+	q := database.Scoped(h, uid)
+	if before > 0 {
+		q = q.Where("pk < ?", before)
+	}
+	var rows []rechargeRow
+	return rows, q.Order("pk DESC").Limit(limit).Find(&rows).Error
+}

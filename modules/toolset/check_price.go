@@ -1,0 +1,56 @@
+package toolset
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// prices checks what the methods of a toolset cost and returns it as JSON.
+func (c *checker) prices(s spec, methods []Method) string {
+	slices.SortFunc(methods, func(a, b Method) int { return strings.Compare(a.Name, b.Name) })
+	if s.Billing.node == nil {
+		if slices.ContainsFunc(methods, func(m Method) bool { return len(m.Rules) == 0 }) {
+			c.problem(s.line, "billing is missing: give a number for all methods, or a price for each; 0 is free")
+		}
+		return ""
+	}
+	raw, err := toJSON(s.Billing.node)
+	if err == nil {
+		_, err = c.pricer.ParsePrices(string(raw), priced(methods))
+	}
+	if err != nil {
+		for message := range strings.SplitSeq(err.Error(), "\n") {
+			c.problem(s.Billing.node.Line, "billing: %s", message)
+		}
+	}
+	return string(raw)
+}
+
+// formula reads and checks the price of a method that depends on the call.
+func (c *checker) formula(s methodSpec, m Method) (rules, tokens json.RawMessage) {
+	if s.Pricing.node == nil {
+		return nil, nil
+	}
+	var in struct {
+		Rules        json.RawMessage `json:"rules"`
+		TokenPricing json.RawMessage `json:"tokenPricing"`
+	}
+	raw, err := toJSON(s.Pricing.node)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		err = d.Decode(&in)
+	}
+	if err == nil {
+		_, err = c.pricer.ParseFormula(in.Rules, in.TokenPricing, m.Request, m.Response)
+	}
+	if err != nil {
+		for message := range strings.SplitSeq(err.Error(), "\n") {
+			c.problem(s.Pricing.node.Line, "pricing of %q: %s", m.Name, message)
+		}
+		return nil, nil
+	}
+	return in.Rules, in.TokenPricing
+}
