@@ -29,6 +29,7 @@ type Config struct {
 	Drive         Drive         `key:"drive"`
 	Tool          Tool          `key:"tool"`
 	Billing       Billing       `key:"billing"`
+	Composio      Composio      `key:"composio"`
 	Toolsets      Toolsets      `key:"toolsets"`
 	Demo          Demo          `key:"demo"`
 	Log           Log           `key:"log"`
@@ -297,6 +298,10 @@ type Tool struct {
 	Lease time.Duration `key:"lease" env:"TOOL_LEASE"`
 	// MaxPerUser bounds the calls of one user that are in flight.
 	MaxPerUser int `key:"maxPerUser" env:"TOOL_MAX_PER_USER"`
+	// BreakerFailures of twice as many calls to an upstream that got no answer
+	// stop calls to it for BreakerDelay; 0 never does.
+	BreakerFailures int           `key:"breakerFailures" env:"TOOL_BREAKER_FAILURES"`
+	BreakerDelay    time.Duration `key:"breakerDelay" env:"TOOL_BREAKER_DELAY"`
 }
 
 // Billing is what the credits depend on besides the prices.
@@ -311,6 +316,23 @@ type Billing struct {
 	RunLimit  string `key:"runLimit" env:"BILLING_RUN_LIMIT" also:"number"`
 	DayLimit  string `key:"dayLimit" env:"BILLING_DAY_LIMIT" also:"number"`
 	Overdraft string `key:"overdraft" env:"BILLING_OVERDRAFT" also:"number"`
+}
+
+// Composio is the service behind toolsets of type external_oauth and
+// external_apikey.
+type Composio struct {
+	// APIKey is the operator's; empty leaves those toolsets out.
+	APIKey  Secret `key:"apiKey" env:"COMPOSIO_API_KEY"`
+	BaseURL string `key:"baseUrl" env:"COMPOSIO_BASE_URL"`
+	// APIVersion is the part of the path that names the API.
+	APIVersion string        `key:"apiVersion" env:"COMPOSIO_API_VERSION"`
+	Timeout    time.Duration `key:"timeout" env:"COMPOSIO_TIMEOUT"`
+	// Cache is how long a list of tools is kept.
+	Cache time.Duration `key:"cache" env:"COMPOSIO_CACHE"`
+	// User is who has the accounts that all users share.
+	User string `key:"user" env:"COMPOSIO_USER"`
+	// Egress are networks beyond the public internet where the service is.
+	Egress []string `key:"egress" env:"COMPOSIO_EGRESS"`
 }
 
 // Toolsets is where the toolset files are.

@@ -3,6 +3,7 @@ package configs
 import (
 	"encoding/hex"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -198,6 +199,8 @@ func (l *loader) validateTool() {
 	mustBeWithin(l, &t.MaxTimeout, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &t.Timeout, time.Millisecond, t.MaxTimeout, "positive and at most TOOL_MAX_TIMEOUT")
 	mustBeWithin(l, &t.Lease, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &t.BreakerFailures, 0, 1000, "between 0 and 1000")
+	mustBeWithin(l, &t.BreakerDelay, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &t.MaxPerUser, 1, 1_000_000, "between 1 and 1000000")
 }
 
@@ -207,6 +210,15 @@ func (l *loader) validateRest() {
 	for _, limit := range []*string{&c.Billing.RunLimit, &c.Billing.DayLimit, &c.Billing.Overdraft} {
 		n, err := strconv.ParseFloat(*limit, 64)
 		l.must(limit, *limit == "" || err == nil && n >= 0 && n < 1e12, "must be credits, such as 100 or 2.5, or empty for no limit")
+	}
+	l.must(&c.Composio.BaseURL, isBaseURL(c.Composio.BaseURL), "must be an http or https URL")
+	l.must(&c.Composio.APIVersion, !strings.ContainsAny(c.Composio.APIVersion, "/?# ") && c.Composio.APIVersion != "", "must be one part of a path, such as v3")
+	mustBeWithin(l, &c.Composio.Timeout, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &c.Composio.Cache, 0, 24*time.Hour, "between 0s and 1d")
+	l.must(&c.Composio.User, c.Composio.User != "", "must not be empty")
+	for _, network := range c.Composio.Egress {
+		_, err := netip.ParsePrefix(network)
+		l.must(&c.Composio.Egress, err == nil, "must be networks such as 10.1.0.0/16")
 	}
 	l.must(&c.Demo.Listen, !c.Demo.Enabled || isAddress(c.Demo.Listen), `must be an address like "127.0.0.1:5801"`)
 	l.mustBeOneOf(&c.Log.Level, "debug", "info", "warn", "error")

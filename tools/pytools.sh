@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Creates the Python tools that the tests of sdkgen use: mypy and ruff, pinned,
-# in a virtual environment below .cache. Prints the path of the environment,
+# Creates the Python tools that tests use, pinned, in a virtual environment below
+# .cache: mypy and ruff for sdkgen, and the client libraries of the vendors whose
+# services have stand-ins. Prints the path of the environment,
 # which the tests expect in PORTICO_PYTOOLS. Running it again does nothing.
 #
 # PYTHON chooses the interpreter; the default is the system's.
@@ -8,10 +9,11 @@ set -euo pipefail
 
 mypy_version=2.4.1
 ruff_version=0.17.5
+vendors=(composio==0.29.0 notion-client==3.1.0 perplexityai==0.46.1 apify-client==3.4.0)
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv="$root/.cache/pytools"
-stamp="$venv/mypy-$mypy_version-ruff-$ruff_version"
+stamp="$venv/$(printf '%s\n' "mypy==$mypy_version" "ruff==$ruff_version" "${vendors[@]}" | sha256sum | cut -c1-16)"
 
 python=${PYTHON:-/usr/bin/python3}
 if [ ! -x "$python" ]; then
@@ -30,7 +32,7 @@ if [ ! -e "$stamp" ]; then
 		exit 1
 	fi
 	"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-		"mypy==$mypy_version" "ruff==$ruff_version" >&2
+		"mypy==$mypy_version" "ruff==$ruff_version" "${vendors[@]}" >&2
 	touch "$stamp"
 fi
 echo "$venv"

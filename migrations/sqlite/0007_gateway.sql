@@ -48,7 +48,14 @@ CREATE TABLE audit_events (
 );
 CREATE INDEX audit_events_uid_pk_idx ON audit_events (uid, pk);
 
+-- What a user may give to install a toolset: JSON, [{"type","credentialItems"}]
+-- and [items], as in the wire contract.
+ALTER TABLE toolset_inventory ADD COLUMN auth_patterns text NOT NULL DEFAULT '[]';
+ALTER TABLE toolset_inventory ADD COLUMN config_items text NOT NULL DEFAULT '[]';
+
 -- +goose Down
+ALTER TABLE toolset_inventory DROP COLUMN config_items;
+ALTER TABLE toolset_inventory DROP COLUMN auth_patterns;
 DROP TABLE audit_events;
 DROP TABLE credit_holds;
 DROP TABLE credit_limits;

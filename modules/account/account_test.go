@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/audit"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -355,6 +357,11 @@ func TestAnotherTenant(t *testing.T) {
 			"RenameKey": func() {
 				if err := b.RenameKey(t.Context(), b.bob, k.ID, "stolen"); !errors.Is(err, account.ErrKeyMissing) {
 					t.Errorf("%v", err)
+				}
+			},
+			"Audit": func() {
+				if page, err := b.Audit(t.Context(), b.bob, httpapi.PageQuery{Limit: 50}); err != nil || slices.ContainsFunc(page.Items, func(e audit.Event) bool { return e.UID != b.bob.UID }) {
+					t.Errorf("%+v, %v", page, err)
 				}
 			},
 			"RevokeKey": func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/audit"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 )
@@ -26,6 +27,22 @@ func (c controller) register(api *httpapi.API) {
 	validate := op("validate-api-key", http.MethodPost, keyPath+"/validate", "Whether an API key is valid")
 	validate.Access = httpapi.Public
 	httpapi.Register(api, validate, c.validate)
+	httpapi.Register(api, op("list-audit", http.MethodGet, "/v1/auth/audit", "Changes to the caller's keys, credentials and connections, newest first"), c.audit)
+}
+
+type auditBody struct {
+	Action    string            `json:"action" doc:"key.create, toolset.update, connection.revoke, …"`
+	Subject   string            `json:"subject" doc:"The id of the key, or the toolset"`
+	KeyID     string            `json:"keyId,omitempty" doc:"The API key that asked for it"`
+	Detail    map[string]string `json:"detail"`
+	CreatedAt time.Time         `json:"createdAt"`
+}
+
+func (c controller) audit(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[auditBody], error) {
+	page, err := c.service.Audit(ctx, who, *in)
+	return httpapi.MapPage(page, func(e audit.Event) auditBody {
+		return auditBody{Action: e.Action, Subject: e.Subject, KeyID: e.KeyID, Detail: e.Detail, CreatedAt: e.CreatedAt}
+	}), err
 }
 
 type createInput struct {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/audit"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/ids"
@@ -117,8 +118,10 @@ func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, day
 		plain Plaintext
 	)
 	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
-		k, plain, err = s.insertKey(tx, a.UID, name, actor.Full, expires)
-		return err
+		if k, plain, err = s.insertKey(tx, a.UID, name, actor.Full, expires); err != nil {
+			return err
+		}
+		return audit.Write(tx, a, "key.create", k.ID, map[string]string{"name": name}, s.Now())
 	})
 	return k, plain, err
 }
@@ -155,16 +158,40 @@ func (s *Service) RenameKey(ctx context.Context, a actor.Actor, keyID, name stri
 	if err != nil {
 		return err
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.rename(tx, a.UID, keyID, name) })
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.rename(tx, a.UID, keyID, name); err != nil {
+			return err
+		}
+		return audit.Write(tx, a, "key.rename", keyID, map[string]string{"name": name}, s.Now())
+	})
 }
 
 // RevokeKey ends a key of the actor's at once, a sandbox's included.
 func (s *Service) RevokeKey(ctx context.Context, a actor.Actor, keyID string) error {
-	err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.revoke(tx, a.UID, keyID, s.Now()) })
+	err := s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.revoke(tx, a.UID, keyID, s.Now()); err != nil {
+			return err
+		}
+		return audit.Write(tx, a, "key.revoke", keyID, nil, s.Now())
+	})
 	if err == nil {
 		s.temporary.forget(a.UID)
 	}
 	return err
+}
+
+// Audit returns a page of the changes to the actor's keys, credentials and
+// connections, newest first.
+func (s *Service) Audit(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[audit.Event], error) {
+	before, err := httpapi.DecodeCursor(p.Cursor)
+	if err != nil {
+		return httpapi.Page[audit.Event]{}, err
+	}
+	events, err := audit.List(s.DB.Read(ctx), a.UID, before, p.Limit+1)
+	if err != nil {
+		return httpapi.Page[audit.Event]{}, err
+	}
+	return httpapi.PageOf(events, p.Limit, func(e audit.Event) int64 { return e.PK }), nil
 }
 
 // KeyOwner returns the user a key opens the door for, or ErrBadKey.

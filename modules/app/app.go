@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/database"
@@ -26,6 +28,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/internal/secretbox"
 	"github.com/portico-run/portico/modules/internal/telemetry"
+	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/internal/wake"
 	"github.com/portico-run/portico/modules/interpreter"
 	"github.com/portico-run/portico/modules/program"
@@ -35,6 +38,7 @@ import (
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/stream"
 	"github.com/portico-run/portico/modules/tool"
+	composiotool "github.com/portico-run/portico/modules/tool/composio"
 	"github.com/portico-run/portico/modules/tool/configbased"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
@@ -76,7 +80,9 @@ type App struct {
 	API          *httpapi.API
 	Metrics      *telemetry.Metrics
 
-	egress *egress.Client
+	egress    *egress.Client
+	upstreams *upstream.Caller
+	composio  *composio.Client
 }
 
 // Open connects to the database and wires the modules. It starts nothing that
@@ -128,7 +134,7 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Drive, err = a.files(); err != nil {
 		return err
 	}
-	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Variables: a.variables(), Pricer: billing.NewPricer(c.Billing.USDToCredits), Rates: a.Credits.Service})
+	a.outside(box)
 	a.Resources = a.resources()
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
@@ -163,6 +169,23 @@ func (a *App) wire(ctx context.Context) error {
 	return nil
 }
 
+// outside wires what reaches other services.
+func (a *App) outside(box *secretbox.Box) {
+	c := a.Config
+	a.upstreams = upstream.New(upstream.Deps{
+		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
+		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
+	})
+	a.composio = composio.New(composio.Deps{
+		BaseURL: c.Composio.BaseURL, Version: c.Composio.APIVersion, Key: c.Composio.APIKey.Reveal(), Upstream: a.upstreams,
+		Egress: networks(c.Composio.Egress), Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
+	})
+	a.Toolsets = toolset.New(toolset.Deps{
+		DB: a.DB, Box: box, Variables: a.variables(), Pricer: billing.NewPricer(c.Billing.USDToCredits), Rates: a.Credits.Service,
+		Provider: a.composio, Accounts: a.composio, SharedUser: c.Composio.User, Logger: a.Logger,
+	})
+}
+
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
 		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
@@ -173,12 +196,15 @@ func (a *App) register() {
 
 func (a *App) tools() *tool.Module {
 	c := a.Config
+	provided := composiotool.Executor{Service: a.composio, Accounts: a.Toolsets.Service}
 	return tool.New(tool.Deps{
 		Stores:    tool.Stores{DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub},
 		Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
-		Executors: tool.Executors{toolset.ConfigBased: configbased.New(configbased.Deps{
-			Client: a.egress, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout, ResponseCap: c.Tool.ResponseCap,
-		})},
+		Executors: tool.Executors{
+			toolset.ConfigBased:    configbased.New(configbased.Deps{Upstream: a.upstreams, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
+			toolset.ComposioOAuth:  provided,
+			toolset.ComposioAPIKey: provided,
+		},
 		Resources: a.Resources,
 		Settings: tool.Settings{
 			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap),
@@ -241,6 +267,17 @@ func limits(c configs.Billing) billing.Limits {
 		return &amount
 	}
 	return billing.Limits{Run: read(c.RunLimit), Day: read(c.DayLimit), Overdraft: read(c.Overdraft)}
+}
+
+// networks reads networks that were checked at boot.
+func networks(texts []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, t := range texts {
+		if p, err := netip.ParsePrefix(t); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
 }
 
 func location(c configs.S3Lib) sdkbundle.Location {

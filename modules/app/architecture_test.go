@@ -30,7 +30,11 @@ func floor(path string) (int, bool) {
 	}{
 		{"configs", 0},
 		{"migrations", 0},
-		{"modules/internal/httpapi", 2}, // the only one that knows others of its floor
+		{"modules/internal/httpapi", 2}, // knows others of its floor, as the next does
+		{"modules/internal/upstream", 2},
+		{"modules/internal/audit", 2},
+		{"modules/composio", 3},
+		{"modules/legacy", 3},
 		{"modules/internal/", 1},
 		{"modules/account", 3},
 		{"modules/billing", 3},

@@ -61,7 +61,7 @@ func operations(doc *openapi3.T) []operation {
 	var list []operation
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			list = append(list, operation{method, strings.NewReplacer("{keyId}", "ak-none", "{resultId}", "ar-none", "{fileId}", "df-none", "{name}", "x", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
+			list = append(list, operation{method, strings.NewReplacer("{app}", "gmail", "{keyId}", "ak-none", "{resultId}", "ar-none", "{fileId}", "df-none", "{name}", "x", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
 		}
 	}
 	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
@@ -73,7 +73,7 @@ func rows(s *instance) map[string]int {
 	counts := map[string]int{}
 	for _, table := range []string{
 		"users", "user_api_keys", "action_results", "action_messages", "tool_call_results", "run_events", "canvases", "credit_usages",
-		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files",
+		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files", "composio_connections", "audit_events", "credit_holds",
 	} {
 		counts[table] = s.count("SELECT count(*) FROM " + table)
 	}
@@ -193,6 +193,10 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"PATCH", "/v1/auth/cli/api-key/none", `{"name":"y"}`, 404},
 		{"DELETE", "/v1/auth/cli/api-key/none", "", 404},
 		{"POST", "/v1/auth/cli/api-key/validate", `{"apiKey":"rf_x"}`, 200},
+		{"GET", "/v1/auth/audit", "", 200},
+		{"POST", "/v1/tool/composio/gmail/authorize", "", 503},
+		{"GET", "/v1/tool/composio/gmail/status", "", 503},
+		{"POST", "/v1/tool/composio/gmail/revoke", "", 404},
 		{"GET", "/v1/credit/balance", "", 200},
 		{"GET", "/v1/credit/usage", "", 200},
 		{"GET", "/v1/credit/result?resultId=" + o.ResultID, "", 200},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -48,14 +49,12 @@ type Outcome struct {
 	Failure *Failure
 	// File is what came instead of Data, if that is no JSON and no text.
 	File *resource.File
+	// StoredFiles says that objects in Data with a member s3url are files.
+	StoredFiles bool
 	// Cost is what the upstream says the call costs, in credits; nil where the
 	// toolset's prices decide.
 	Cost *money.Amount
 }
 
 // Failure is a tool that did not do its work, in words for the caller.
-type Failure struct {
-	Message string
-	Code    string          // BAD_REQUEST, TIMEOUT, …
-	Data    json.RawMessage // what the upstream said, if it is JSON
-}
+type Failure = upstream.Failure

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
@@ -123,7 +124,7 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Box: box}).Service
+	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Box: box}).Service
 	_, err = toolsets.Apply(t.Context(), []toolset.File{{Name: "test.yaml", Content: []byte(catalogue)}})
 	require.NoError(t, err)
 	return wire(t, db, toolsets, "process-1", &upstream{})

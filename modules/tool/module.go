@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/portico-run/portico/modules/billing"
@@ -45,7 +46,7 @@ type Biller interface {
 
 // Resources carries files into tools and out of them.
 type Resources interface {
-	Inputs(ctx context.Context, a actor.Actor, schema json.RawMessage, arguments map[string]any) (map[string]any, error)
+	Inputs(ctx context.Context, a actor.Actor, egress []netip.Prefix, schema json.RawMessage, arguments map[string]any) (map[string]any, error)
 	Outputs(ctx context.Context, a actor.Actor, c resource.Call, schema, data json.RawMessage) (json.RawMessage, []any, []error)
 	Keep(ctx context.Context, a actor.Actor, c resource.Call, f resource.File) (any, error)
 	Open(ctx context.Context, a actor.Actor, callID string, created time.Time, name string) (resource.File, error)

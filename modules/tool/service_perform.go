@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
 	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
@@ -58,7 +59,7 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if problems := schema.Check(arguments); len(problems) > 0 {
 		return failed(CodeInvalidArguments, "Invalid arguments: "+join(problems))
 	}
-	if arguments, err = s.Resources.Inputs(ctx, a, method.Request, arguments); err != nil {
+	if arguments, err = s.Resources.Inputs(ctx, a, t.Egress, method.Request, arguments); err != nil {
 		return s.refusedInput(ctx, c, err)
 	}
 	if err := s.Billing.Admit(ctx, chargeOf(c, t.Global, t.Prices.Estimate(c.Tool, arguments))); err != nil {
@@ -98,7 +99,7 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, c Call, t toolset.Too
 	if o.Failure != nil {
 		return nil
 	}
-	of := resource.Call{ID: c.CallID, CreatedAt: c.CreatedAt, CanvasID: c.CanvasID, Title: title, Egress: t.Egress}
+	of := resource.Call{ID: c.CallID, CreatedAt: c.CreatedAt, CanvasID: c.CanvasID, Title: title, Egress: t.Egress, Stored: o.StoredFiles}
 	if c.InRun() {
 		of.ResultID, of.Version = c.ResultID, c.Version
 	}
@@ -246,10 +247,17 @@ func (s *Service) refused(ctx context.Context, c Call, err error) result {
 		code = CodeMethodNotFound
 	case errs.Forbidden:
 		code = CodeNotAuthorized
+	case errs.Unavailable:
+		code = upstream.CodeUnavailable
 	case errs.NoCredits:
 		code = CodeSpendingLimit
 	}
-	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code.Status() < 500 {
+	if f, ok := errors.AsType[*Failure](err); ok { // what a provider said
+		r := failed(f.Code, f.Message)
+		r.answer.Data = f.Data
+		return r
+	}
+	if e, ok := errors.AsType[*errs.Error](err); ok && (e.Code.Status() < 500 || e.Code == errs.Unavailable) {
 		return failed(code, strings.TrimSpace(e.Message+" "+e.Detail))
 	}
 	s.Logger.ErrorContext(ctx, "tool call failed inside the server", "callId", c.CallID, "error", err)

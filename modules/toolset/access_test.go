@@ -18,9 +18,11 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	system := map[string]string{
 		"Apply":     "loads what operators offer to all users",
 		"Inventory": "lists what operators offer to all users",
+		"Lost":      "the executor names the account's own user",
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := service(t, db)
+		s, provider := connected(t, db)
+		provider.Agree("u-ben", "gmail")
 		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		sealed := s.Box.Seal([]byte(`{"apiKey":"bens-own"}`))
@@ -48,11 +50,31 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.Empty(t, got)
 				require.Len(t, failures, 1)
 			},
+			"Connection": func(t *testing.T) { // the provider knows Ben's account only
+				got, err := s.Connection(t.Context(), anna, "gmail")
+				require.NoError(t, err)
+				require.Equal(t, "revoked", got.Status)
+				got, err = s.Connection(t.Context(), ben, "gmail")
+				require.NoError(t, err)
+				require.Equal(t, "active", got.Status)
+			},
+			"Authorize": func(t *testing.T) {
+				_, err := s.Authorize(t.Context(), anna, "gmail", "")
+				require.NoError(t, err)
+			},
+			"Disconnect": func(t *testing.T) {
+				require.ErrorIs(t, s.Disconnect(t.Context(), anna, "gmail"), toolset.ErrNotConnected)
+				got, err := s.Connection(t.Context(), ben, "gmail")
+				require.NoError(t, err)
+				require.Equal(t, "active", got.Status)
+			},
 			"Toolsets": func(t *testing.T) {
 				got, err := s.Toolsets(t.Context(), anna)
 				require.NoError(t, err)
-				require.Len(t, got, 1)
-				require.True(t, got[0].Global)
+				require.Len(t, got, 2)
+				for _, i := range got {
+					require.True(t, i.Global)
+				}
 			},
 		}
 		for m := range reflect.TypeFor[*toolset.Service]().Methods() {

@@ -74,9 +74,29 @@ func (c *checker) check(s spec) item {
 	c.shape(s.form)
 	i := item{
 		key: s.Key.value, name: s.Name.value, domain: strings.TrimSuffix(c.expand(s.Domain.line, s.Domain.value), "/"),
-		kind: s.Type.value, authType: s.AuthType.value, enabled: s.Enabled == nil || *s.Enabled, global: s.Global == nil || *s.Global,
+		enabled: s.Enabled == nil || *s.Enabled, global: s.Global == nil || *s.Global,
 		labels: dictionary(s.Labels), descriptions: dictionary(s.Descriptions),
 	}
+	c.names(s, i)
+	c.kinds(s, &i)
+	if i.domain != "" && !isURL(i.domain) {
+		c.problem(s.Domain.line, "domain %q must be an http or https URL", i.domain)
+	}
+	i.credential = c.credential(s.Credential)
+	i.egress = c.egress(s.Egress)
+	if i.kind == typeOAuth || i.kind == typeAPIKey {
+		i.prices = c.providedPrices(s)
+		if len(s.Methods) > 0 {
+			c.problem(s.line, "the tools of a toolset of type %s are listed by its provider, not here", i.kind)
+		}
+		return i
+	}
+	c.tools(s, &i)
+	return i
+}
+
+// names checks what a toolset is called.
+func (c *checker) names(s spec, i item) {
 	switch {
 	case i.key == "":
 		c.problem(s.line, "key is missing")
@@ -95,34 +115,43 @@ func (c *checker) check(s spec) item {
 			}
 		}
 	}
-	i.kind = c.oneOf(s.Type, "type", "regular", "regular", "external_oauth", "external_apikey")
-	i.authType = c.oneOf(s.AuthType, "authType", authConfigBased, authConfigBased, authCredentials, authOAuth, authExternalKey)
-	if i.domain != "" && !isURL(i.domain) {
-		c.problem(s.Domain.line, "domain %q must be an http or https URL", i.domain)
+}
+
+// kinds reads what executes a toolset.
+func (c *checker) kinds(s spec, i *item) {
+	i.kind = c.oneOf(s.Type, "type", typeRegular, typeRegular, typeOAuth, typeAPIKey)
+	usual := map[string]string{typeOAuth: authOAuth, typeAPIKey: authExternalKey}[i.kind]
+	provided := usual != ""
+	if !provided {
+		usual = authConfigBased
 	}
-	i.credential = c.credential(s.Credential)
-	i.egress = c.egress(s.Egress)
+	i.authType = c.oneOf(s.AuthType, "authType", usual, authConfigBased, authCredentials, authOAuth, authExternalKey)
+	if provided && i.authType != usual || i.kind == typeRegular && (i.authType == authOAuth || i.authType == authExternalKey) {
+		c.problem(s.AuthType.line, "authType %q does not go with type %q", i.authType, i.kind)
+	}
+}
+
+// tools checks the methods of a toolset and what they cost.
+func (c *checker) tools(s spec, i *item) {
 	names := map[string]bool{}
-	for _, m := range s.Methods {
-		if names[m.Name.value] {
-			c.problem(m.Name.line, "method %q is there twice", m.Name.value)
-		}
-		if m.Name.value != "" {
-			names[m.Name.value] = true
-		}
-		i.methods = append(i.methods, c.method(m, i.domain))
-	}
-	if i.kind == "regular" && len(i.methods) == 0 {
-		c.problem(s.line, "methods are missing")
-	}
 	newest := map[string]Method{}
-	for _, m := range i.methods {
+	for _, spec := range s.Methods {
+		if names[spec.Name.value] {
+			c.problem(spec.Name.line, "method %q is there twice", spec.Name.value)
+		}
+		if spec.Name.value != "" {
+			names[spec.Name.value] = true
+		}
+		m := c.method(spec, i.domain)
+		i.methods = append(i.methods, m)
 		if m.Name != "" && newest[m.Name].Version <= m.Version {
 			newest[m.Name] = m
 		}
 	}
+	if len(i.methods) == 0 {
+		c.problem(s.line, "methods are missing")
+	}
 	i.prices = c.prices(s, slices.Collect(maps.Values(newest)))
-	return i
 }
 
 func dictionary(d map[string]string) string {

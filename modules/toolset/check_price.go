@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/portico-run/portico/modules/billing"
 )
 
 // prices checks what the methods of a toolset cost and returns it as JSON.
@@ -24,6 +26,22 @@ func (c *checker) prices(s spec, methods []Method) string {
 		for message := range strings.SplitSeq(err.Error(), "\n") {
 			c.problem(s.Billing.node.Line, "billing: %s", message)
 		}
+	}
+	return string(raw)
+}
+
+// providedPrices checks what the tools of a provider cost: nothing said is the
+// provider's usual price. Rates are looked for when the file is applied.
+func (c *checker) providedPrices(s spec) string {
+	if s.Billing.node == nil {
+		return ""
+	}
+	raw, err := toJSON(s.Billing.node)
+	if err == nil {
+		_, err = c.pricer.ParseProvided(string(raw), &billing.Rates{})
+	}
+	if err != nil {
+		c.problem(s.Billing.node.Line, "billing: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return string(raw)
 }

@@ -23,9 +23,10 @@ func (c controller) register(api *httpapi.API) {
 	}
 	export := op("export-definitions", "/v1/tool/toolset/exportDefinitions",
 		"JSON Schemas of the caller's toolsets, for the generation of code", errs.ToolsetMissing)
-	export.Description = "Without keys: every toolset that code can be generated for. One bad key fails the request, unless partial=true."
+	export.Description = "Without keys: every toolset that code can be generated for, and can be described now. One bad key fails the request, unless partial=true."
 	httpapi.Register(api, export, c.export)
 	httpapi.Register(api, op("list-toolsets", "/v1/tool/toolset/list", "The toolsets the caller may use"), c.list)
+	c.registerConnections(api)
 	httpapi.Register(api, op("list-inventory", "/v1/tool/inventory/list", "The toolsets this server offers"), c.inventory)
 }
 
@@ -65,7 +66,7 @@ func (c controller) export(ctx context.Context, who actor.Actor, in *exportInput
 	if err != nil {
 		return exportBody{}, err
 	}
-	if len(failures) > 0 && !in.Partial {
+	if len(failures) > 0 && !in.Partial && len(keys) > 0 {
 		return exportBody{}, failures[0].Problem
 	}
 	return exportBody{partial: in.Partial, Toolsets: definitions, Errors: toFailures(failures)}, nil

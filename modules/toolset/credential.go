@@ -20,6 +20,8 @@ const (
 	Bearer    CredentialType = "bearer" // Authorization: Bearer
 	Basic     CredentialType = "basic"  // Authorization: Basic, Username and Value
 	Query     CredentialType = "query"  // in the query parameter Name
+	// Account is no secret: the account Name of the user Username at Composio.
+	Account CredentialType = "account"
 )
 
 // Credential is what an upstream wants to see before it works for us. The

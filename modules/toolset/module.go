@@ -2,12 +2,14 @@ package toolset
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/internal/lifecycle"
 	"github.com/portico-run/portico/modules/internal/secretbox"
 )
 
@@ -20,10 +22,16 @@ type Deps struct {
 	// Pricer reads price lists, Rates what providers take.
 	Pricer *billing.Pricer
 	Rates  Rates
-	// Composio says whether this server is connected to Composio; without it
-	// its toolsets are not listed.
-	Composio bool
-	Now      func() time.Time
+	// Provider lists the tools of other services, Accounts are users' accounts
+	// there; SharedUser is who has those that all users share.
+	Provider   Provider
+	Accounts   Accounts
+	SharedUser string
+	// Wait pauses until another caller has done what both need; nil for the
+	// wall clock.
+	Wait   func(ctx context.Context, d time.Duration) error
+	Logger *slog.Logger
+	Now    func() time.Time
 }
 
 // Rates knows what providers of many tools take.
@@ -38,6 +46,9 @@ type Module struct{ Service *Service }
 func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
+	}
+	if d.Wait == nil {
+		d.Wait = lifecycle.Pause
 	}
 	return &Module{Service: &Service{Deps: d, parsed: &parsedCache{entries: map[string]parsed{}}}}
 }

@@ -74,17 +74,6 @@ type methodRow struct {
 
 func (methodRow) TableName() string { return "tool_methods" }
 
-type connectionRow struct {
-	PK                 int64 `gorm:"primaryKey"`
-	UID                string
-	IntegrationID      string
-	ConnectedAccountID string
-	Status             string
-	DeletedAt          *time.Time
-}
-
-func (connectionRow) TableName() string { return "composio_connections" }
-
 type serverRow struct {
 	PK        int64 `gorm:"primaryKey"`
 	Name      string
@@ -170,16 +159,6 @@ func (repository) insertToolset(tx database.Tx, r toolsetRow) error {
 func (repository) updateGlobal(tx database.Tx, key string, columns map[string]any) error {
 	return database.MustAffect(database.Unscoped(tx.Handle).Model(&toolsetRow{}).
 		Where("key = ? AND is_global AND deleted_at IS NULL", key).Updates(columns), missing(key))
-}
-
-// connection finds a user's active account at Composio; empty for none.
-func (repository) connection(h database.Handle, uid, key string) (string, error) {
-	var r connectionRow
-	err := database.Scoped(h, uid).Where("integration_id = ? AND status = 'active' AND deleted_at IS NULL", key).Take(&r).Error
-	if errors.Is(err, database.ErrNotFound) {
-		return "", nil
-	}
-	return r.ConnectedAccountID, err
 }
 
 func (repository) inventory(h database.Handle, key string) (inventoryRow, error) {

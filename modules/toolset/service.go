@@ -49,13 +49,8 @@ func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Tool
 	}
 	t := Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal, Kind: kindOf(deref(row.AuthType), key)}
 	switch t.Kind {
-	case ComposioOAuth:
-		t.ConnectedAccountID, err = s.rows.connection(h, a.UID, key)
-		if err == nil && t.ConnectedAccountID == "" {
-			err = errs.Newf(errs.Forbidden, "OAuth connection not authorized for toolset: %s.", key).
-				Do("The user connects the account first, on the toolset's page.")
-		}
-		return t, err
+	case ComposioOAuth, ComposioAPIKey:
+		return s.provided(ctx, h, a.UID, t, row)
 	case ConfigBased:
 		return s.configured(h, t, row)
 	}
@@ -158,7 +153,10 @@ func priced(methods []Method) []billing.Priced {
 // Method finds a method of an identified toolset, and what its upstream wants
 // to see: the user's own credential if the toolset is the user's, the
 // operator's otherwise.
-func (s *Service) Method(_ context.Context, _ actor.Actor, t Toolset, name string) (Method, Credential, error) {
+func (s *Service) Method(ctx context.Context, _ actor.Actor, t Toolset, name string) (Method, Credential, error) {
+	if t.Kind == ComposioOAuth || t.Kind == ComposioAPIKey {
+		return s.providedMethod(ctx, t, name)
+	}
 	i := slices.IndexFunc(t.methods, func(m Method) bool { return m.Name == name })
 	if i < 0 {
 		names := make([]string, len(t.methods))

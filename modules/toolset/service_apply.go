@@ -25,11 +25,33 @@ func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if err := s.checkRates(ctx, items); err != nil {
+		return Report{}, err
+	}
 	report, err := s.store(ctx, items)
 	if database.IsDuplicate(err) { // another process applied the same files
 		report, err = s.store(ctx, items)
 	}
 	return report, err
+}
+
+// checkRates refuses prices by tiers of a provider whose rates nobody has set: a
+// call would have no price.
+func (s *Service) checkRates(ctx context.Context, items []item) error {
+	rates, err := s.Rates.Rates(ctx, composioName)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, i := range items {
+		if i.kind == typeRegular {
+			continue
+		}
+		if _, err := s.Pricer.ParseProvided(i.prices, rates); err != nil {
+			problems = append(problems, fmt.Errorf("toolset %s: %w", i.key, err))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func (s *Service) store(ctx context.Context, items []item) (Report, error) {

@@ -35,7 +35,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	}
 	if len(keys) == 0 {
 		for key, kind := range kinds {
-			if kind == ConfigBased {
+			if exportable(kind) && (s.Provider.Connected() || kind == ConfigBased || kind == LegacySDK) {
 				keys = append(keys, key)
 			}
 		}
@@ -44,7 +44,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	definitions := []Definition{}
 	var failures []Failure
 	for _, key := range keys {
-		d, err := s.define(h, key, kinds)
+		d, err := s.define(ctx, h, key, kinds)
 		switch {
 		case err == nil:
 			definitions = append(definitions, d)
@@ -57,15 +57,18 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	return definitions, failures, nil
 }
 
-func (s *Service) define(h database.Handle, key string, kinds map[string]Kind) (Definition, error) {
+// exportable reports whether code is generated for toolsets of a kind.
+func exportable(k Kind) bool { return k != MCP && k != Builtin }
+
+func (s *Service) define(ctx context.Context, h database.Handle, key string, kinds map[string]Kind) (Definition, error) {
 	kind, ok := kinds[key]
 	switch {
 	case ptc.IsBuiltin(key):
 		return Definition{}, errs.Newf(errs.Invalid, "Toolset %s is builtin and is not exported.", key).Do("Name toolsets of the inventory.")
 	case !ok:
 		return Definition{}, missing(key)
-	case kind != ConfigBased:
-		return Definition{}, errs.Newf(errs.Invalid, "Toolset %s is of type %s, whose definitions this server cannot export.", key, kind)
+	case kind == ComposioOAuth || kind == ComposioAPIKey:
+		return s.defineProvided(ctx, h, key)
 	}
 	item, err := s.rows.inventory(h, key)
 	if err != nil {
@@ -112,7 +115,7 @@ func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
 	}
 	items := []InventoryItem{}
 	for _, r := range rows {
-		if r.Type != "regular" && !s.Composio {
+		if r.Type != typeRegular && !s.Provider.Connected() {
 			continue
 		}
 		p, err := s.parse(h, r)

@@ -22,6 +22,13 @@ const (
 	ConfigBased    Kind = "config_based"
 )
 
+// Types of the inventory.
+const (
+	typeRegular = "regular"
+	typeOAuth   = "external_oauth"
+	typeAPIKey  = "external_apikey"
+)
+
 // Toolset is what a key means to one caller.
 type Toolset struct {
 	Key       string
@@ -33,6 +40,8 @@ type Toolset struct {
 	Domain string
 	// ConnectedAccountID is the caller's account at Composio.
 	ConnectedAccountID string
+	// ProviderUser is who the caller is at Composio.
+	ProviderUser string
 	// Egress lists what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
 	Prices billing.PriceList
@@ -58,6 +67,8 @@ type Method struct {
 	// AllowedCallers is "direct", "code" or both with a comma; empty leaves it
 	// to the name.
 	AllowedCallers string
+	// Revision is the version of a tool at the provider that lists it.
+	Revision string
 }
 
 // Callers says who may call the method.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
@@ -46,7 +47,7 @@ func service(t *testing.T, db *database.DB) *toolset.Service {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Box: box, Variables: map[string]string{
+	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Box: box, Variables: map[string]string{
 		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key,
 	}}).Service
 }
@@ -349,7 +350,7 @@ func TestExport(t *testing.T) {
 		}
 		require.Equal(t, []string{
 			"private E1020: Toolset not found: private.",
-			"gmail E0003: Toolset gmail is of type composio_oauth, whose definitions this server cannot export.",
+			"gmail E0001: Toolset gmail is one of Composio's, and this server is not connected to Composio.",
 			"web_search E0003: Toolset web_search is builtin and is not exported.",
 			"nothing E1020: Toolset not found: nothing.",
 		}, lines)

@@ -25,6 +25,8 @@ type Envelope[O any] struct {
 	Data    O    `json:"data"`
 }
 
+type plain[O any] struct{ Body O }
+
 type answer[O any] struct{ Body Envelope[O] }
 
 // Register adds an operation. I is a struct whose fields carry huma's tags
@@ -38,6 +40,20 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 			return nil, a.public(ctx, err)
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data}}, nil
+	})
+}
+
+// RegisterPlain adds an operation whose answer is not wrapped in the envelope,
+// as the wire contract has some.
+func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, who actor.Actor, in *I) (O, error)) {
+	a.allow(op)
+	huma.Register(a.huma, a.describe(op), func(ctx context.Context, in *I) (*plain[O], error) {
+		who, _ := actor.From(ctx)
+		data, err := fn(ctx, who, in)
+		if err != nil {
+			return nil, a.public(ctx, err)
+		}
+		return &plain[O]{Body: data}, nil
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/internal/egress"
+	upstreams "github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/configbased"
 	"github.com/portico-run/portico/modules/tool/resource"
@@ -82,11 +83,11 @@ func executor(t *testing.T, w *waits) *configbased.Executor {
 	t.Helper()
 	client := egress.New(egress.Config{})
 	t.Cleanup(client.Close)
-	d := configbased.Deps{Client: client, Timeout: 5 * time.Second, MaxTimeout: time.Minute, ResponseCap: 1 << 16}
+	d := upstreams.Deps{Client: client, ResponseCap: 1 << 16}
 	if w != nil {
 		d.Wait = w.wait
 	}
-	return configbased.New(d)
+	return configbased.New(configbased.Deps{Upstream: upstreams.New(d), Timeout: 5 * time.Second, MaxTimeout: time.Minute})
 }
 
 func invocation(t *testing.T, u *upstream, m toolset.Method, arguments string) tool.Invocation {
@@ -485,8 +486,9 @@ func TestWaitingEndsWithTheCall(t *testing.T) {
 	client := egress.New(egress.Config{})
 	t.Cleanup(client.Close)
 	e := configbased.New(configbased.Deps{
-		Client: client, Timeout: time.Minute, MaxTimeout: time.Minute, ResponseCap: 100,
-		Wait: func(context.Context, time.Duration) error { return errors.New("ended") },
+		Timeout: time.Minute, MaxTimeout: time.Minute, Upstream: upstreams.New(upstreams.Deps{
+			Client: client, ResponseCap: 100, Wait: func(context.Context, time.Duration) error { return errors.New("ended") },
+		}),
 	})
 	out := execute(t, e, invocation(t, u, toolset.Method{HTTPMethod: "GET", Endpoint: "/"}, `{}`))
 	require.Equal(t, "SERVER_ERROR", out.Failure.Code)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -50,25 +51,25 @@ type task struct {
 	executor *Executor
 	in       tool.Invocation
 	polling  toolset.Polling
-	submit   plan // the request that started it
-	secrets  secrets
+	submit   upstream.Request // the request that started it
+	secrets  upstream.Secrets
 }
 
 // follow asks about a task until it has ended. Only the request that started
 // it has an effect, so that asking may be repeated.
-func (t task) follow(ctx context.Context, started response) tool.Outcome {
-	if started.status < 200 || started.status > 299 {
-		return started.outcome(t.secrets)
+func (t task) follow(ctx context.Context, started upstream.Response) (tool.Outcome, error) {
+	if !started.OK() {
+		return failed(started.Refusal(t.secrets)), nil
 	}
-	id := first(decode(started.body), pathsOr(t.polling.TaskIDPath, taskIDPaths()))
+	id := first(decode(started.Body), pathsOr(t.polling.TaskIDPath, taskIDPaths()))
 	if id == "" {
-		return failed(t.secrets.scrub(&tool.Failure{
-			Code: "POLLING_TASK_ID_NOT_FOUND", Message: "The upstream started a task and did not say its id. Upstream response: " + cut(started.body),
-		}))
+		return failed(t.secrets.Scrub(&tool.Failure{
+			Code: "POLLING_TASK_ID_NOT_FOUND", Message: "The upstream started a task and did not say its id. Upstream response: " + upstream.Quote(started.Body),
+		})), nil
 	}
 	ask, failure := t.question(id)
 	if failure != nil {
-		return failed(failure)
+		return failed(failure), nil
 	}
 	wait, interval := pollWait, pollInterval
 	if s := t.polling.MaxWaitSeconds; s > 0 {
@@ -81,37 +82,38 @@ func (t task) follow(ctx context.Context, started response) tool.Outcome {
 	for waited := time.Duration(0); ; waited += interval {
 		got, err := t.send(ctx, ask)
 		if err == nil {
-			outcome, status, over := t.judge(ctx, got)
+			done, status, over := t.judge(ctx, got)
 			if over {
-				return outcome
+				return done, nil
 			}
 			if status != before {
 				before = status
 				t.in.Report(ctx, fmt.Sprintf("%s: %s", t.in.Method.Name, status))
 			}
 		}
-		over := waited+interval > wait || t.executor.deps.Wait(ctx, interval) != nil
+		over := waited+interval > wait || t.executor.deps.Upstream.Wait(ctx, interval) != nil
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return failed(&tool.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller; the task goes on at the upstream."})
+			return failed(&tool.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller; the task goes on at the upstream."}), nil
 		}
 		if over {
 			return failed(&tool.Failure{
 				Code:    "POLLING_TIMEOUT",
 				Message: fmt.Sprintf("The task %s had not ended after %s; its last status was %q. It may still end at the upstream.", id, waited.Round(time.Second), before),
-			})
+			}), nil
 		}
 	}
 }
 
 // send makes one request, which may take as long as a call that does not wait.
-func (t task) send(ctx context.Context, p plan) (response, error) {
+func (t task) send(ctx context.Context, r upstream.Request) (upstream.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.executor.deps.Timeout)
 	defer cancel()
-	return t.executor.send(ctx, p, t.in.Toolset.Egress)
+	r.Limit = t.executor.deps.Timeout
+	return t.executor.deps.Upstream.Do(ctx, r)
 }
 
 // question is the request that asks about a task.
-func (t task) question(id string) (plan, *tool.Failure) {
+func (t task) question(id string) (upstream.Request, *tool.Failure) {
 	address := t.polling.StatusURL
 	if strings.HasPrefix(address, "/") {
 		address = strings.TrimSuffix(t.in.Toolset.Domain, "/") + address
@@ -119,60 +121,60 @@ func (t task) question(id string) (plan, *tool.Failure) {
 	address = strings.ReplaceAll(strings.ReplaceAll(address, "{id}", url.PathEscape(id)), "{task_id}", url.PathEscape(id))
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return plan{}, &tool.Failure{Code: "INVALID_POLLING_URL", Message: "The address at which the toolset asks about its tasks is not a URL."}
+		return upstream.Request{}, &tool.Failure{Code: "INVALID_POLLING_URL", Message: "The address at which the toolset asks about its tasks is not a URL."}
 	}
 	p := t.request(u)
-	p.method = http.MethodGet
+	p.Method = http.MethodGet
 	if t.polling.StatusMethod != "" {
-		p.method = strings.ToUpper(t.polling.StatusMethod)
+		p.Method = strings.ToUpper(t.polling.StatusMethod)
 	}
 	if len(t.polling.StatusBody) > 0 {
 		quoted, err := json.Marshal(id)
 		if err != nil {
-			return plan{}, &tool.Failure{Code: "INVALID_RESPONSE", Message: "The id of the upstream's task is no text."}
+			return upstream.Request{}, &tool.Failure{Code: upstream.CodeInvalid, Message: "The id of the upstream's task is no text."}
 		}
 		inner := bytes.Trim(quoted, `"`)
-		p.body = bytes.ReplaceAll(bytes.ReplaceAll(t.polling.StatusBody, []byte("{id}"), inner), []byte("{task_id}"), inner)
-		p.header.Set("Content-Type", typeJSON)
+		p.Body = bytes.ReplaceAll(bytes.ReplaceAll(t.polling.StatusBody, []byte("{id}"), inner), []byte("{task_id}"), inner)
+		p.Header.Set("Content-Type", typeJSON)
 	}
 	return p, nil
 }
 
 // request is a request to another address of the upstream. The credential goes
 // to the host that it is for and to no other, whatever an answer says.
-func (t task) request(u *url.URL) plan {
-	p := plan{url: u.String(), header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
-	if submitted, err := url.Parse(t.submit.url); err != nil || submitted.Host != u.Host || submitted.Scheme != u.Scheme {
-		return p
+func (t task) request(u *url.URL) upstream.Request {
+	p := request{URL: u.String(), Allow: t.in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
+	if submitted, err := url.Parse(t.submit.URL); err != nil || submitted.Host != u.Host || submitted.Scheme != u.Scheme {
+		return upstream.Request(p)
 	}
 	for name, value := range t.in.Method.Adapter.Headers {
 		if !strings.EqualFold(name, "Content-Type") {
-			p.header.Set(name, value)
+			p.Header.Set(name, value)
 		}
 	}
-	p.url = p.authorize(p.url, t.in.Credential)
-	return p
+	p.URL = p.authorize(p.URL, t.in.Credential)
+	return upstream.Request(p)
 }
 
 // judge reads an answer about a task. over is false while it goes on, and for
 // refusals that pass.
-func (t task) judge(ctx context.Context, got response) (out tool.Outcome, status string, over bool) {
-	if slices.Contains([]int{429, 500, 502, 503, 504}, got.status) {
-		return out, fmt.Sprintf("the upstream answers %d", got.status), false
+func (t task) judge(ctx context.Context, got upstream.Response) (out tool.Outcome, status string, over bool) {
+	if slices.Contains([]int{429, 500, 502, 503, 504}, got.Status) {
+		return out, fmt.Sprintf("the upstream answers %d", got.Status), false
 	}
-	if got.status < 200 || got.status > 299 {
-		return got.outcome(t.secrets), "", true
+	if !got.OK() {
+		return failed(got.Refusal(t.secrets)), "", true
 	}
-	body := decode(got.body)
-	status = string(t.secrets.redact([]byte(first(body, pathsOr(t.polling.StatusPath, statusPaths())))))
+	body := decode(got.Body)
+	status = string(t.secrets.Redact([]byte(first(body, pathsOr(t.polling.StatusPath, statusPaths())))))
 	switch {
 	case contains(t.polling.FailedStatuses, failedWords(), status):
 		reason := first(body, reasonPaths())
 		if reason == "" {
 			reason = "the upstream says " + status
 		}
-		return failed(t.secrets.scrub(&tool.Failure{
-			Code: "TASK_FAILED", Message: "The task failed: " + limit(reason, maxReason) + ". Upstream response: " + cut(got.body), Data: jsonOr(got.body),
+		return failed(t.secrets.Scrub(&tool.Failure{
+			Code: "TASK_FAILED", Message: "The task failed: " + upstream.Limit(reason, upstream.MaxReason) + ". Upstream response: " + upstream.Quote(got.Body), Data: jsonOr(got.Body),
 		})), status, true
 	case contains(t.polling.CompletedStatuses, completedWords(), status):
 		return t.result(ctx, got, body), status, true
@@ -183,7 +185,7 @@ func (t task) judge(ctx context.Context, got response) (out tool.Outcome, status
 }
 
 // result is what a task that has ended came to.
-func (t task) result(ctx context.Context, got response, body any) tool.Outcome {
+func (t task) result(ctx context.Context, got upstream.Response, body any) tool.Outcome {
 	if path := t.polling.ResultPath; path != "" {
 		found := at(body, path)
 		if text, ok := found.(string); ok { // some upstreams put JSON into a text
@@ -197,12 +199,12 @@ func (t task) result(ctx context.Context, got response, body any) tool.Outcome {
 	if address, ok := at(body, "response_url").(string); ok {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
 			p := t.request(u)
-			p.method = http.MethodGet
+			p.Method = http.MethodGet
 			final, err := t.send(ctx, p)
 			if err != nil {
-				return failed(t.secrets.scrub(unreachable(err, t.executor.deps.Timeout)))
+				return t.lost(err)
 			}
-			return final.outcome(t.secrets)
+			return outcome(final, t.secrets)
 		}
 	}
 	for _, path := range resultPaths() {
@@ -210,15 +212,24 @@ func (t task) result(ctx context.Context, got response, body any) tool.Outcome {
 			return t.whole(found)
 		}
 	}
-	return got.outcome(t.secrets)
+	return outcome(got, t.secrets)
+}
+
+// lost is a result that could not be fetched.
+func (t task) lost(err error) tool.Outcome {
+	f, ok := errors.AsType[*tool.Failure](err)
+	if !ok {
+		f = &tool.Failure{Code: upstream.CodeInvalid, Message: "The task has ended, and its result cannot be fetched."}
+	}
+	return failed(t.secrets.Scrub(f))
 }
 
 func (t task) whole(v any) tool.Outcome {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return failed(&tool.Failure{Code: "INVALID_RESPONSE", Message: "The upstream's result has no JSON form."})
+		return failed(&tool.Failure{Code: upstream.CodeInvalid, Message: "The upstream's result has no JSON form."})
 	}
-	return tool.Outcome{Data: t.secrets.redact(data)}
+	return tool.Outcome{Data: t.secrets.Redact(data)}
 }
 
 func pathsOr(path string, usual []string) []string {

@@ -2,7 +2,6 @@ package configbased
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,56 +14,40 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-// plan is a request that can be made several times.
-type plan struct {
-	method string
-	url    string
-	header http.Header
-	body   []byte
-}
-
-func (p plan) request(ctx context.Context) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, p.method, p.url, bytes.NewReader(p.body))
-	if err != nil {
-		return nil, fmt.Errorf("the tool's configuration makes no request: %w", err)
-	}
-	if p.body == nil {
-		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
-	}
-	r.Header = p.header.Clone()
-	return r, nil
-}
+// request is a request that is being made.
+type request upstream.Request
 
 const (
 	typeJSON = "application/json"
 	typeForm = "application/x-www-form-urlencoded"
 )
 
-// newPlan maps a call onto HTTP: parameters named in the endpoint go there,
+// newRequest maps a call onto HTTP: parameters named in the endpoint go there,
 // the others into the query of a GET and into the body of anything else (wire
 // contract).
-func newPlan(in tool.Invocation) (plan, *tool.Failure) {
-	p := plan{method: in.Method.HTTPMethod, header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
+func newRequest(in tool.Invocation) (upstream.Request, *tool.Failure) {
+	p := request{Method: in.Method.HTTPMethod, Allow: in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
 	for name, value := range in.Method.Adapter.Headers {
-		p.header.Set(name, value)
+		p.Header.Set(name, value)
 	}
 	arguments := maps.Clone(in.Arguments)
 	target, failure := expand(in.Toolset, in.Method, arguments)
 	if failure != nil {
-		return p, failure
+		return upstream.Request(p), failure
 	}
-	if p.method == http.MethodGet || p.method == http.MethodHead {
+	if p.Method == http.MethodGet || p.Method == http.MethodHead {
 		target = withQuery(target, values(arguments))
 	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
-		return p, &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
+		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
 	}
-	p.url = p.authorize(target, in.Credential)
-	return p, nil
+	p.URL = p.authorize(target, in.Credential)
+	return upstream.Request(p), nil
 }
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
@@ -165,29 +148,29 @@ func withQuery(target string, more url.Values) string {
 }
 
 // setBody writes arguments as the kind of body the method asks for.
-func (p *plan) setBody(a toolset.Adapter, arguments map[string]any) error {
-	declared, _, err := mime.ParseMediaType(p.header.Get("Content-Type"))
+func (p *request) setBody(a toolset.Adapter, arguments map[string]any) error {
+	declared, _, err := mime.ParseMediaType(p.Header.Get("Content-Type"))
 	switch {
 	case a.UseFormData:
 		return p.setMultipart(arguments)
 	case err == nil && declared == typeForm:
-		p.body = []byte(values(arguments).Encode())
+		p.Body = []byte(values(arguments).Encode())
 		return nil
-	case len(arguments) == 0 && p.method == http.MethodDelete:
-		p.header.Del("Content-Type")
+	case len(arguments) == 0 && p.Method == http.MethodDelete:
+		p.Header.Del("Content-Type")
 		return nil
 	}
-	if p.header.Get("Content-Type") == "" {
-		p.header.Set("Content-Type", typeJSON)
+	if p.Header.Get("Content-Type") == "" {
+		p.Header.Set("Content-Type", typeJSON)
 	}
-	p.body, err = json.Marshal(arguments)
+	p.Body, err = json.Marshal(arguments)
 	return err
 }
 
 // setMultipart writes arguments as multipart/form-data by the rules of the
 // wire contract: items of lists are numbered, objects are JSON, null is left
 // out.
-func (p *plan) setMultipart(arguments map[string]any) error {
+func (p *request) setMultipart(arguments map[string]any) error {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(arguments)) {
@@ -213,8 +196,8 @@ func (p *plan) setMultipart(arguments map[string]any) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	p.header.Set("Content-Type", w.FormDataContentType())
-	p.body = b.Bytes()
+	p.Header.Set("Content-Type", w.FormDataContentType())
+	p.Body = b.Bytes()
 	return nil
 }
 
@@ -242,29 +225,29 @@ const apiKeyPlace = "${apiKey}"
 
 // authorize puts the credential where it belongs and returns the address,
 // which carries it if it is a query parameter.
-func (p *plan) authorize(target string, c toolset.Credential) string {
+func (p *request) authorize(target string, c toolset.Credential) string {
 	placed := false
-	for name, list := range p.header {
+	for name, list := range p.Header {
 		for i, value := range list {
 			if strings.Contains(value, apiKeyPlace) {
-				p.header[name][i] = strings.ReplaceAll(value, apiKeyPlace, c.Value.Reveal())
+				p.Header[name][i] = strings.ReplaceAll(value, apiKeyPlace, c.Value.Reveal())
 				placed = true
 			}
 		}
 	}
 	switch c.Type {
 	case toolset.Header:
-		p.header.Set(c.Name, c.Value.Reveal())
+		p.Header.Set(c.Name, c.Value.Reveal())
 	case toolset.Bearer:
-		p.header.Set("Authorization", "Bearer "+c.Value.Reveal())
+		p.Header.Set("Authorization", "Bearer "+c.Value.Reveal())
 	case toolset.Basic:
-		r := http.Request{Header: p.header}
+		r := http.Request{Header: p.Header}
 		r.SetBasicAuth(c.Username, c.Value.Reveal())
 	case toolset.Query:
 		return withQuery(target, url.Values{c.Name: {c.Value.Reveal()}})
 	case toolset.Automatic:
 		if !placed {
-			p.header.Set(p.keyHeader(c))
+			p.Header.Set(p.keyHeader(c))
 		}
 	}
 	return target
@@ -272,14 +255,14 @@ func (p *plan) authorize(target string, c toolset.Credential) string {
 
 // keyHeader is the header an API key goes into when no header asks for it:
 // the one named after it, or a bearer token (wire contract).
-func (p *plan) keyHeader(c toolset.Credential) (name, value string) {
-	for _, name := range slices.Sorted(maps.Keys(p.header)) {
+func (p *request) keyHeader(c toolset.Credential) (name, value string) {
+	for _, name := range slices.Sorted(maps.Keys(p.Header)) {
 		if strings.Contains(strings.ToLower(name), "api-key") {
 			return name, c.Value.Reveal()
 		}
 	}
-	if p.header.Get("Authorization") != "" {
-		return "Authorization", p.header.Get("Authorization")
+	if p.Header.Get("Authorization") != "" {
+		return "Authorization", p.Header.Get("Authorization")
 	}
 	return "Authorization", "Bearer " + c.Value.Reveal()
 }

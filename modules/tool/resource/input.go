@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -36,13 +37,15 @@ func isURL(text string) bool {
 // Inputs replaces the files that arguments name by what the schema asks for: a
 // link, the content as text or base64, or a File. It returns ErrInput for a
 // value that names no file of the caller's; a path of this server never is one.
-func (r *Resolver) Inputs(ctx context.Context, a actor.Actor, schema json.RawMessage, arguments map[string]any) (map[string]any, error) {
+// The format file asks for the content, also of what is behind a URL; egress is
+// what may be reached beyond the public internet.
+func (r *Resolver) Inputs(ctx context.Context, a actor.Actor, egress []netip.Prefix, schema json.RawMessage, arguments map[string]any) (map[string]any, error) {
 	n := parse(schema)
 	if !n.holds() {
 		return arguments, nil
 	}
 	out, err := n.walk(arguments, "", false, func(v any, n node, path string, optional bool) (any, error) {
-		return r.input(ctx, a, v, n, path, optional)
+		return r.input(ctx, a, egress, v, n, path, optional)
 	})
 	if err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func (r *Resolver) Inputs(ctx context.Context, a actor.Actor, schema json.RawMes
 	return resolved, nil
 }
 
-func (r *Resolver) input(ctx context.Context, a actor.Actor, v any, n node, path string, optional bool) (any, error) {
+func (r *Resolver) input(ctx context.Context, a actor.Actor, egress []netip.Prefix, v any, n node, path string, optional bool) (any, error) {
 	text, isText := v.(string)
 	if object, ok := v.(map[string]any); ok {
 		text, isText = object["fileId"].(string)
@@ -60,6 +63,12 @@ func (r *Resolver) input(ctx context.Context, a actor.Actor, v any, n node, path
 	switch {
 	case isText && id != "":
 		return r.file(ctx, a, id, n.Format, path)
+	case isText && isURL(text) && n.Format == "file":
+		f, err := r.fetch(ctx, Call{Egress: egress}, text)
+		if err != nil {
+			return nil, ErrInput.Do(fmt.Sprintf("%q: the file at this URL cannot be fetched. Give a URL of the public internet that answers with the file, or a Drive fileId.", path)).With(err)
+		}
+		return f, nil
 	case isText && isURL(text), optional:
 		return v, nil
 	}

@@ -109,10 +109,11 @@ func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, c Call, schema, d
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any
-	if !n.holds() || d.Decode(&v) != nil {
+	stored := c.Stored && bytes.Contains(data, []byte(`"s3url"`))
+	if (!n.holds() && !stored) || d.Decode(&v) != nil {
 		return data, nil, nil
 	}
-	v, err := n.walk(v, "", false, func(v any, n node, path string, _ bool) (any, error) {
+	put := func(v any, n node, path string, _ bool) (any, error) {
 		f, found, err := r.output(ctx, c, v, n)
 		var kept any
 		if err == nil && found {
@@ -126,7 +127,11 @@ func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, c Call, schema, d
 		}
 		files = append(files, kept)
 		return kept, nil
-	})
+	}
+	v, err := n.walk(v, "", false, put)
+	if err == nil && stored {
+		v, err = walkStored(v, "", put)
+	}
 	if err == nil && len(files) > 0 {
 		out, err = json.Marshal(v)
 	}
@@ -136,10 +141,54 @@ func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, c Call, schema, d
 	return out, files, problems
 }
 
+// walkStored replaces every object that says where its file is stored.
+func walkStored(v any, path string, with convert) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			if v[i], err = walkStored(v[i], fmt.Sprintf("%s[%d]", path, i), with); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		if _, ok := v["s3url"].(string); ok {
+			return with(v, node{}, path, false)
+		}
+		for name := range v {
+			if v[name], err = walkStored(v[name], join(path, name), with); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// stored is the file that an object with a member s3url describes.
+func (r *Resolver) stored(ctx context.Context, c Call, object map[string]any) (f File, found bool, err error) {
+	address, _ := object["s3url"].(string)
+	if c.CanvasID == "" || !isURL(address) {
+		return f, false, nil
+	}
+	if f, err = r.fetch(ctx, c, address); err != nil {
+		return f, true, err
+	}
+	if kind, ok := object["mimetype"].(string); ok && kind != "" {
+		f.Type = kind
+	}
+	if name, ok := object["name"].(string); ok && name != "" {
+		f.Name = name
+	}
+	return f, true, nil
+}
+
 // output is the file that a value of a result is. A link is fetched where the
 // file has a place to stay; otherwise it is as good as the file.
 func (r *Resolver) output(ctx context.Context, c Call, v any, n node) (f File, found bool, err error) {
 	if object, ok := v.(map[string]any); ok {
+		if _, ok := object["s3url"]; ok && c.Stored {
+			return r.stored(ctx, c, object)
+		}
 		encoded, _ := object["buffer"].(string)
 		kind, _ := object["mimetype"].(string)
 		if encoded == "" {

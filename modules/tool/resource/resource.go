@@ -73,6 +73,9 @@ type Call struct {
 	Title string
 	// Egress is what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
+	// Stored says that objects with a member s3url are files, whatever the
+	// schema says.
+	Stored bool
 }
 
 // node is what is read of a schema.

@@ -118,7 +118,7 @@ func TestInputs(t *testing.T) {
 	} {
 		var in map[string]any
 		require.NoError(t, json.Unmarshal([]byte(arguments), &in))
-		out, err := f.Inputs(t.Context(), anna, json.RawMessage(schema), in)
+		out, err := f.Inputs(t.Context(), anna, nil, json.RawMessage(schema), in)
 		require.NoError(t, err, arguments)
 		got, err := json.Marshal(out)
 		require.NoError(t, err)
@@ -134,15 +134,15 @@ func TestInputs(t *testing.T) {
 	} {
 		var in map[string]any
 		require.NoError(t, json.Unmarshal([]byte(arguments), &in))
-		_, err := f.Inputs(t.Context(), anna, json.RawMessage(schema), in)
+		_, err := f.Inputs(t.Context(), anna, nil, json.RawMessage(schema), in)
 		require.ErrorIs(t, err, resource.ErrInput, arguments)
 		e, _ := errors.AsType[*errs.Error](err)
 		require.Contains(t, e.Detail, want)
 	}
-	_, err := f.Inputs(t.Context(), ben, json.RawMessage(schema), map[string]any{"text": "df-text"})
+	_, err := f.Inputs(t.Context(), ben, nil, json.RawMessage(schema), map[string]any{"text": "df-text"})
 	require.ErrorIs(t, err, resource.ErrInput, "the file is another user's")
 	f.Limit = 3
-	_, err = f.Inputs(t.Context(), anna, json.RawMessage(schema), map[string]any{"text": "df-text"})
+	_, err = f.Inputs(t.Context(), anna, nil, json.RawMessage(schema), map[string]any{"text": "df-text"})
 	require.ErrorIs(t, err, resource.ErrInput)
 }
 

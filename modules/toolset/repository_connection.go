@@ -1,0 +1,115 @@
+package toolset
+
+import (
+	"errors"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/database"
+
+	"gorm.io/gorm/clause"
+)
+
+type connectionRow struct {
+	PK                 int64 `gorm:"primaryKey"`
+	UID                string
+	IntegrationID      string
+	ConnectedAccountID string
+	Status             string
+	Metadata           *string
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+	DeletedAt          *time.Time
+}
+
+func (connectionRow) TableName() string { return "composio_connections" }
+
+// connection finds a user's active account at Composio; empty for none.
+func (r repository) connection(h database.Handle, uid, key string) (string, error) {
+	row, err := r.anyConnectionRow(h, uid, key)
+	if errors.Is(err, database.ErrNotFound) || row.Status != connected {
+		return "", ignoreAbsent(err)
+	}
+	return row.ConnectedAccountID, err
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, database.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// anyConnection finds the account of a connection in any state.
+func (r repository) anyConnection(h database.Handle, uid, key string) (string, error) {
+	row, err := r.anyConnectionRow(h, uid, key)
+	if errors.Is(err, database.ErrNotFound) {
+		return "", ErrNotConnected
+	}
+	return row.ConnectedAccountID, err
+}
+
+func (repository) anyConnectionRow(h database.Handle, uid, key string) (connectionRow, error) {
+	var row connectionRow
+	return row, database.Scoped(h, uid).Where("integration_id = ? AND deleted_at IS NULL", key).Take(&row).Error
+}
+
+// onConnection is a conflict with the connection that is there.
+func onConnection(c clause.OnConflict) clause.OnConflict {
+	c.Columns = []clause.Column{{Name: "uid"}, {Name: "integration_id"}}
+	return c
+}
+
+// saveConnection writes a connection in place of the one before.
+func (repository) saveConnection(tx database.Tx, row connectionRow) error {
+	return database.Unscoped(tx.Handle).Clauses(onConnection(clause.OnConflict{
+		DoUpdates: clause.AssignmentColumns([]string{"connected_account_id", "status", "metadata", "updated_at", "deleted_at"}),
+	})).Create(&row).Error
+}
+
+// claimConnection writes a connection that is being made, unless another caller
+// has claimed it after a moment. Exactly one caller gets true.
+func (repository) claimConnection(tx database.Tx, row connectionRow, since time.Time) (mine bool, err error) {
+	q := database.Unscoped(tx.Handle).Clauses(onConnection(clause.OnConflict{DoNothing: true})).Create(&row)
+	if q.Error != nil || q.RowsAffected == 1 {
+		return q.Error == nil, q.Error
+	}
+	q = database.Scoped(tx.Handle, row.UID).Model(&connectionRow{}).
+		Where("integration_id = ? AND status <> ? AND (status <> ? OR updated_at < ?)", row.IntegrationID, connected, connecting, since).
+		Updates(map[string]any{"status": connecting, "connected_account_id": "", "updated_at": row.UpdatedAt, "deleted_at": nil})
+	return q.RowsAffected == 1, q.Error
+}
+
+func (repository) setConnected(tx database.Tx, uid, key, account string, now time.Time) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&connectionRow{}).Where("integration_id = ?", key).
+		Updates(map[string]any{"status": connected, "connected_account_id": account, "updated_at": now}), ErrNotConnected)
+}
+
+func (repository) loseConnection(tx database.Tx, uid, key string, now time.Time) error {
+	return database.Scoped(tx.Handle, uid).Model(&connectionRow{}).Where("integration_id = ? AND status = ?", key, connected).
+		Updates(map[string]any{"status": revoked, "updated_at": now}).Error
+}
+
+// deleteConnection forgets a connection; the wire contract keeps none that was
+// revoked.
+func (repository) deleteConnection(tx database.Tx, uid, key string) error {
+	return database.Scoped(tx.Handle, uid).Where("integration_id = ?", key).Delete(&connectionRow{}).Error
+}
+
+// own finds a user's own toolset, uninstalled or not.
+func (repository) own(h database.Handle, uid, key string) (toolsetRow, error) {
+	var r toolsetRow
+	return r, database.Scoped(h, uid).Where("key = ? AND NOT is_global AND deleted_at IS NULL", key).Take(&r).Error
+}
+
+// updateOwn changes a user's own toolset.
+func (repository) updateOwn(tx database.Tx, uid, toolsetID string, columns map[string]any) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&toolsetRow{}).
+		Where("toolset_id = ? AND NOT is_global AND deleted_at IS NULL", toolsetID).Updates(columns), missing(toolsetID))
+}
+
+// uninstall switches a user's own toolset of a kind off; it may be installed
+// again.
+func (repository) uninstall(tx database.Tx, uid, key, authType string, now time.Time) error {
+	return database.Scoped(tx.Handle, uid).Model(&toolsetRow{}).Where("key = ? AND auth_type = ? AND NOT is_global AND deleted_at IS NULL", key, authType).
+		Updates(map[string]any{"uninstalled": true, "enabled": false, "auth_data": nil, "updated_at": now}).Error
+}
