@@ -298,6 +298,8 @@ type Tool struct {
 	Lease time.Duration `key:"lease" env:"TOOL_LEASE"`
 	// MaxPerUser bounds the calls of one user that are in flight.
 	MaxPerUser int `key:"maxPerUser" env:"TOOL_MAX_PER_USER"`
+	// ContentTokens is the most of a web page that a tool returns.
+	ContentTokens int `key:"contentTokens" env:"MAX_TOOL_RESULT_TOKENS"`
 	// BreakerFailures of twice as many calls to an upstream that got no answer
 	// stop calls to it for BreakerDelay; 0 never does.
 	BreakerFailures int           `key:"breakerFailures" env:"TOOL_BREAKER_FAILURES"`

@@ -199,6 +199,7 @@ func (l *loader) validateTool() {
 	mustBeWithin(l, &t.MaxTimeout, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &t.Timeout, time.Millisecond, t.MaxTimeout, "positive and at most TOOL_MAX_TIMEOUT")
 	mustBeWithin(l, &t.Lease, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &t.ContentTokens, 100, 1_000_000, "between 100 and 1000000")
 	mustBeWithin(l, &t.BreakerFailures, 0, 1000, "between 0 and 1000")
 	mustBeWithin(l, &t.BreakerDelay, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &t.MaxPerUser, 1, 1_000_000, "between 1 and 1000000")

@@ -9,7 +9,7 @@ set -euo pipefail
 
 mypy_version=2.4.1
 ruff_version=0.17.5
-vendors=(composio==0.29.0 notion-client==3.1.0 perplexityai==0.46.1 apify-client==3.4.0)
+vendors=(composio==0.29.0 notion-client==3.1.0 perplexityai==0.46.1 apify-client==3.4.0 jina-cli==0.3.0)
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv="$root/.cache/pytools"

@@ -31,6 +31,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/internal/wake"
 	"github.com/portico-run/portico/modules/interpreter"
+	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -40,6 +41,7 @@ import (
 	"github.com/portico-run/portico/modules/tool"
 	composiotool "github.com/portico-run/portico/modules/tool/composio"
 	"github.com/portico-run/portico/modules/tool/configbased"
+	"github.com/portico-run/portico/modules/tool/legacysdk"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -83,6 +85,7 @@ type App struct {
 	egress    *egress.Client
 	upstreams *upstream.Caller
 	composio  *composio.Client
+	pricer    *billing.Pricer
 }
 
 // Open connects to the database and wires the modules. It starts nothing that
@@ -134,7 +137,9 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Drive, err = a.files(); err != nil {
 		return err
 	}
-	a.outside(box)
+	if err := a.outside(box); err != nil {
+		return err
+	}
 	a.Resources = a.resources()
 	a.Tools = a.tools()
 	publisher := newPublisher(a.Toolsets.Service, a.Objects)
@@ -170,8 +175,13 @@ func (a *App) wire(ctx context.Context) error {
 }
 
 // outside wires what reaches other services.
-func (a *App) outside(box *secretbox.Box) {
+func (a *App) outside(box *secretbox.Box) error {
 	c := a.Config
+	coded, err := legacy.Load()
+	if err != nil {
+		return err
+	}
+	a.pricer = billing.NewPricer(c.Billing.USDToCredits)
 	a.upstreams = upstream.New(upstream.Deps{
 		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
 		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
@@ -181,9 +191,10 @@ func (a *App) outside(box *secretbox.Box) {
 		Egress: networks(c.Composio.Egress), Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
 	})
 	a.Toolsets = toolset.New(toolset.Deps{
-		DB: a.DB, Box: box, Variables: a.variables(), Pricer: billing.NewPricer(c.Billing.USDToCredits), Rates: a.Credits.Service,
-		Provider: a.composio, Accounts: a.composio, SharedUser: c.Composio.User, Logger: a.Logger,
+		DB: a.DB, Box: box, Variables: a.variables(), Pricer: a.pricer, Rates: a.Credits.Service,
+		Provider: a.composio, Accounts: a.composio, SharedUser: c.Composio.User, Legacy: coded, Logger: a.Logger,
 	})
+	return nil
 }
 
 func (a *App) register() {
@@ -201,7 +212,10 @@ func (a *App) tools() *tool.Module {
 		Stores:    tool.Stores{DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub},
 		Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
 		Executors: tool.Executors{
-			toolset.ConfigBased:    configbased.New(configbased.Deps{Upstream: a.upstreams, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
+			toolset.ConfigBased: configbased.New(configbased.Deps{Upstream: a.upstreams, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
+			toolset.LegacySDK: legacysdk.New(legacysdk.Deps{
+				Upstream: a.upstreams, Timeout: c.Tool.Timeout, Dollars: a.pricer.Dollars, ContentTokens: c.Tool.ContentTokens,
+			}),
 			toolset.ComposioOAuth:  provided,
 			toolset.ComposioAPIKey: provided,
 		},

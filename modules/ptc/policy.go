@@ -143,13 +143,17 @@ func (p Policy) lists(key string) bool {
 	return IsBuiltin(key) || !p.allowSet || slices.Contains(p.allow, key)
 }
 
-// IsBuiltin reports whether a key names a tool of the platform itself. Those
-// are part of every run, so lists are about the others.
-func IsBuiltin(key string) bool {
-	switch key {
-	case "python_repl", "create_chart", "search_tools", "help", "web_search", "generate_doc", "generate_code_artifact", "send_email", "get_time", "read_file",
-		"list_files", "execute_code", "read_agent_result", "read_tool_result":
-		return true
+// Builtins lists the tools of the platform itself, by name.
+func Builtins() []string {
+	return []string{
+		"create_chart", "execute_code", "get_time", "help", "list_files", "python_repl", "read_agent_result", "read_file", "read_tool_result", "search_tools",
 	}
-	return false
+}
+
+// IsBuiltin reports whether a key names a tool of the platform itself, or one
+// that the wire contract has and this server does not. Those are part of every
+// run, so lists are about the others.
+func IsBuiltin(key string) bool {
+	reserved := []string{"web_search", "generate_doc", "generate_code_artifact", "send_email"}
+	return slices.Contains(Builtins(), key) || slices.Contains(reserved, key)
 }

@@ -2,12 +2,14 @@ package toolset_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -68,9 +70,32 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, "active", got.Status)
 			},
+			"Tools": func(t *testing.T) {
+				got, err := s.Tools(t.Context(), anna)
+				require.NoError(t, err)
+				for _, i := range append(got.Regular, got.OAuth...) {
+					require.NotEqual(t, "his", i.Name)
+				}
+				require.Empty(t, got.MCP)
+			},
+			"Install": func(t *testing.T) { // what Ben has does not stand in Anna's way
+				got, err := s.Install(t.Context(), anna, toolset.Upsert{Name: "mine", Key: "private"})
+				require.NoError(t, err)
+				require.NotEqual(t, "ts-private", got.ToolsetID)
+			},
+			"Update": func(t *testing.T) {
+				_, err := s.Update(t.Context(), anna, toolset.Upsert{ToolsetID: "ts-private", Name: "stolen"})
+				require.Equal(t, errs.ToolsetMissing, errs.CodeOf(err))
+			},
+			"Uninstall": func(t *testing.T) {
+				require.Equal(t, errs.ToolsetMissing, errs.CodeOf(s.Uninstall(t.Context(), anna, "ts-private")))
+				_, err := s.Identify(t.Context(), ben, "private")
+				require.NoError(t, err)
+			},
 			"Toolsets": func(t *testing.T) {
 				got, err := s.Toolsets(t.Context(), anna)
 				require.NoError(t, err)
+				got = slices.DeleteFunc(got, func(i toolset.Instance) bool { return i.Name == "mine" })
 				require.Len(t, got, 2)
 				for _, i := range got {
 					require.True(t, i.Global)

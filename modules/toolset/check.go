@@ -24,6 +24,7 @@ type item struct {
 	credential                        []byte // JSON, not sealed; nil for none
 	egress                            string // JSON; empty for none
 	prices                            string // JSON; empty for none
+	patterns, items, config           string // JSON; config is empty for none
 	methods                           []Method
 }
 
@@ -32,6 +33,7 @@ type checker struct {
 	file      string
 	variables map[string]string
 	pricer    *billing.Pricer
+	coded     []string // keys whose tools are code
 	problems  []FileProblem
 }
 
@@ -84,6 +86,7 @@ func (c *checker) check(s spec) item {
 	}
 	i.credential = c.credential(s.Credential)
 	i.egress = c.egress(s.Egress)
+	c.installation(s, &i)
 	if i.kind == typeOAuth || i.kind == typeAPIKey {
 		i.prices = c.providedPrices(s)
 		if len(s.Methods) > 0 {
@@ -147,6 +150,12 @@ func (c *checker) tools(s spec, i *item) {
 		if m.Name != "" && newest[m.Name].Version <= m.Version {
 			newest[m.Name] = m
 		}
+	}
+	if slices.Contains(c.coded, i.key) {
+		if len(i.methods) > 0 || s.Billing.node != nil {
+			c.problem(s.line, "the tools of %s are part of this server, and so is what they cost", i.key)
+		}
+		return
 	}
 	if len(i.methods) == 0 {
 		c.problem(s.line, "methods are missing")
@@ -309,7 +318,7 @@ func (c *checker) schema(t tree, name string) json.RawMessage {
 }
 
 // checkFiles reads all files and reports everything that is wrong in them.
-func checkFiles(files []File, variables map[string]string, pricer *billing.Pricer) ([]item, error) {
+func checkFiles(files []File, variables map[string]string, pricer *billing.Pricer, coded []string) ([]item, error) {
 	var (
 		items    []item
 		problems []FileProblem
@@ -318,7 +327,7 @@ func checkFiles(files []File, variables map[string]string, pricer *billing.Price
 	for _, f := range files {
 		specs, wrong := decodeFile(f)
 		problems = append(problems, wrong...)
-		c := &checker{file: f.Name, variables: variables, pricer: pricer}
+		c := &checker{file: f.Name, variables: variables, pricer: pricer, coded: coded}
 		for _, s := range specs {
 			i := c.check(s)
 			if before, twice := seen[i.key]; twice && i.key != "" {

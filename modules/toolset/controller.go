@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -25,9 +24,9 @@ func (c controller) register(api *httpapi.API) {
 		"JSON Schemas of the caller's toolsets, for the generation of code", errs.ToolsetMissing)
 	export.Description = "Without keys: every toolset that code can be generated for, and can be described now. One bad key fails the request, unless partial=true."
 	httpapi.Register(api, export, c.export)
-	httpapi.Register(api, op("list-toolsets", "/v1/tool/toolset/list", "The toolsets the caller may use"), c.list)
+	c.registerLists(api)
+	c.registerChanges(api)
 	c.registerConnections(api)
-	httpapi.Register(api, op("list-inventory", "/v1/tool/inventory/list", "The toolsets this server offers"), c.inventory)
 }
 
 type exportInput struct {
@@ -114,56 +113,4 @@ func toFailures(failures []Failure) []failureBody {
 		bodies[i] = failureBody{Key: f.Key, ErrCode: string(errs.CodeOf(f.Problem)), ErrMsg: errs.Message(f.Problem)}
 	}
 	return bodies
-}
-
-type listInput struct {
-	IsGlobal string `query:"isGlobal" enum:"true,false" doc:"Only everybody's, or only the caller's own"`
-}
-
-func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) ([]instanceBody, error) {
-	instances, err := c.service.Toolsets(ctx, who)
-	bodies := []instanceBody{}
-	for _, i := range instances {
-		if in.IsGlobal == "" || (in.IsGlobal == "true") == i.Global {
-			bodies = append(bodies, instanceBody(i))
-		}
-	}
-	return bodies, err
-}
-
-type instanceBody struct {
-	ToolsetID string    `json:"toolsetId"`
-	Name      string    `json:"name"`
-	Key       string    `json:"key"`
-	AuthType  string    `json:"authType"`
-	Global    bool      `json:"isGlobal"`
-	Enabled   bool      `json:"enabled"`
-	CreatedAt time.Time `json:"createdAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
-}
-
-func (c controller) inventory(ctx context.Context, _ actor.Actor, _ *struct{}) ([]inventoryBody, error) {
-	items, err := c.service.Inventory(ctx)
-	bodies := make([]inventoryBody, len(items))
-	for i, item := range items {
-		bodies[i] = inventoryBody{Key: item.Key, Type: item.Type, Domain: item.Domain, LabelDict: item.Labels, DescriptionDict: item.Descriptions, Tools: []inventoryTool{}}
-		for _, m := range item.Methods() {
-			bodies[i].Tools = append(bodies[i].Tools, inventoryTool{Name: m.Name, DescriptionDict: map[string]string{"en": m.Description}})
-		}
-	}
-	return bodies, err
-}
-
-type inventoryBody struct {
-	Key             string            `json:"key"`
-	Type            string            `json:"type"`
-	Domain          string            `json:"domain,omitempty"`
-	LabelDict       map[string]string `json:"labelDict"`
-	DescriptionDict map[string]string `json:"descriptionDict"`
-	Tools           []inventoryTool   `json:"tools"`
-}
-
-type inventoryTool struct {
-	Name            string            `json:"name"`
-	DescriptionDict map[string]string `json:"descriptionDict"`
 }

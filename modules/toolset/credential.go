@@ -65,6 +65,7 @@ type stored struct {
 	Value       string         `json:"value,omitempty"`
 	APIKey      string         `json:"apiKey,omitempty"`
 	AccessToken string         `json:"accessToken,omitempty"`
+	APIToken    string         `json:"apiToken,omitempty"`
 	Password    string         `json:"password,omitempty"`
 }
 
@@ -86,6 +87,8 @@ func parseCredential(opened []byte) (Credential, error) {
 		return Credential{Type: Basic, Username: s.Username, Value: Secret(s.Password)}, nil
 	case s.AccessToken != "":
 		return Credential{Type: Bearer, Value: Secret(s.AccessToken)}, nil
+	case s.APIToken != "":
+		return Credential{Type: Bearer, Value: Secret(s.APIToken)}, nil
 	case s.APIKey != "":
 		return Credential{Type: Automatic, Value: Secret(s.APIKey)}, nil
 	}

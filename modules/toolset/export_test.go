@@ -36,6 +36,6 @@ func CheckRows(t *testing.T, db *database.DB) {
 
 // CheckFile checks one file.
 func CheckFile(content []byte) error {
-	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120))
+	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120), nil)
 	return err
 }

@@ -95,6 +95,9 @@ type spec struct {
 	Credential   *credentialSpec   `yaml:"credential"`
 	Egress       egressSpec        `yaml:"egress"`
 	Billing      tree              `yaml:"billing"`
+	AuthPatterns tree              `yaml:"authPatterns"`
+	ConfigItems  tree              `yaml:"configItems"`
+	Config       tree              `yaml:"config"`
 	Methods      []methodSpec      `yaml:"methods"`
 
 	form
@@ -150,7 +153,7 @@ func (f *form) keep(n *yaml.Node, err error) error {
 func (s *spec) UnmarshalYAML(n *yaml.Node) error {
 	type plain spec
 	return s.keep(n, strict(n, (*plain)(s), "key", "name", "domain", "labels", "descriptions", "type", "authType", "enabled",
-		"global", "credential", "egress", "billing", "methods"))
+		"global", "credential", "egress", "billing", "authPatterns", "configItems", "config", "methods"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.

@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/lifecycle"
 	"github.com/portico-run/portico/modules/internal/secretbox"
+	"github.com/portico-run/portico/modules/legacy"
 )
 
 // Deps is what the module needs.
@@ -27,6 +28,8 @@ type Deps struct {
 	Provider   Provider
 	Accounts   Accounts
 	SharedUser string
+	// Legacy are the toolsets whose client is code.
+	Legacy []legacy.Toolset
 	// Wait pauses until another caller has done what both need; nil for the
 	// wall clock.
 	Wait   func(ctx context.Context, d time.Duration) error
@@ -50,7 +53,11 @@ func New(d Deps) *Module {
 	if d.Wait == nil {
 		d.Wait = lifecycle.Pause
 	}
-	return &Module{Service: &Service{Deps: d, parsed: &parsedCache{entries: map[string]parsed{}}}}
+	s := &Service{Deps: d, parsed: &parsedCache{entries: map[string]parsed{}}, legacy: map[string]legacyToolset{}}
+	for _, t := range d.Legacy {
+		s.legacy[t.Key] = newLegacy(t)
+	}
+	return &Module{Service: s}
 }
 
 // Register adds the module's operations to the API.
@@ -61,6 +68,7 @@ type Service struct {
 	Deps
 	rows   repository
 	parsed *parsedCache
+	legacy map[string]legacyToolset
 }
 
 // parsedCache keeps what was read out of inventory rows. An entry is used as

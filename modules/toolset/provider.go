@@ -58,10 +58,9 @@ func (s *Service) provided(ctx context.Context, h database.Handle, uid string, t
 		}
 		return t, err
 	}
-	t.ProviderUser, t.credential = s.SharedUser, deref(item.APIKey)
-	if !row.IsGlobal && row.AuthData != nil {
-		// A key of the user's own is connected as the user's, not for all.
-		t.credential, t.ProviderUser = *row.AuthData, uid
+	t.ProviderUser, t.credential = s.SharedUser, row.credential(deref(item.APIKey))
+	if !row.IsGlobal {
+		t.ProviderUser = uid // a key of the user's own is connected as the user's
 	}
 	return t, nil
 }

@@ -47,6 +47,8 @@ type inventoryRow struct {
 	Enabled         bool
 	CreditBilling   *string
 	Egress          *string
+	AuthPatterns    string
+	ConfigItems     string
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	DeletedAt       *time.Time
@@ -119,15 +121,26 @@ type usableRow struct {
 	IsGlobal         bool
 	AuthType         *string
 	AuthData         *string
+	Config           *string
 	InventoryUpdated *time.Time // nil where the inventory has no enabled row
 	MCP              bool       // the user's MCP server of that name comes first
+}
+
+// credential is the sealed one that calls carry. The operator's is for what
+// everybody shares and pays for: a user's own toolset, which is not billed, has
+// the user's or none.
+func (r usableRow) credential(operators string) string {
+	if !r.IsGlobal || r.AuthData != nil {
+		return deref(r.AuthData)
+	}
+	return operators
 }
 
 // usable finds the toolset a key means to a user: the user's own first.
 func (repository) usable(h database.Handle, uid, key string) (usableRow, error) {
 	var r usableRow
 	err := database.Unscoped(h).Table("toolsets").
-		Select(`toolsets.toolset_id, toolsets.name, toolsets.is_global, toolsets.auth_type, toolsets.auth_data, i.updated_at AS inventory_updated,
+		Select(`toolsets.toolset_id, toolsets.name, toolsets.is_global, toolsets.auth_type, toolsets.auth_data, toolsets.config, i.updated_at AS inventory_updated,
 			EXISTS (SELECT 1 FROM mcp_servers m WHERE m.uid = ? AND m.name = ? AND m.enabled AND m.deleted_at IS NULL) AS mcp`, uid, key).
 		Joins("LEFT JOIN toolset_inventory i ON i.key = toolsets.key AND i.enabled AND i.deleted_at IS NULL").
 		Where("(toolsets.uid = ? OR toolsets.is_global) AND toolsets.deleted_at IS NULL", uid).

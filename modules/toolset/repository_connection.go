@@ -95,6 +95,28 @@ func (repository) deleteConnection(tx database.Tx, uid, key string) error {
 	return database.Scoped(tx.Handle, uid).Where("integration_id = ?", key).Delete(&connectionRow{}).Error
 }
 
+// connections lists the toolsets for which a user has an active account.
+func (repository) connections(h database.Handle, uid string) ([]string, error) {
+	var keys []string
+	return keys, database.Scoped(h, uid).Model(&connectionRow{}).Where("status = ? AND deleted_at IS NULL", connected).Order("integration_id").Pluck("integration_id", &keys).Error
+}
+
+// servers lists the names of a user's MCP servers.
+func (repository) servers(h database.Handle, uid string) ([]string, error) {
+	var names []string
+	return names, database.Scoped(h, uid).Model(&serverRow{}).Where("enabled AND deleted_at IS NULL").Order("name").Pluck("name", &names).Error
+}
+
+// visibleByID finds a toolset that a user may use, whatever its state.
+func (repository) visibleByID(h database.Handle, uid, toolsetID string) (toolsetRow, error) {
+	var r toolsetRow
+	err := visible(h, uid).Where("toolset_id = ? AND NOT uninstalled", toolsetID).Take(&r).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return r, missing(toolsetID)
+	}
+	return r, err
+}
+
 // own finds a user's own toolset, uninstalled or not.
 func (repository) own(h database.Handle, uid, key string) (toolsetRow, error) {
 	var r toolsetRow

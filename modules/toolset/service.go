@@ -47,32 +47,32 @@ func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Tool
 	if row.MCP {
 		return Toolset{Key: key, Name: key, Kind: MCP}, nil
 	}
-	t := Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal, Kind: kindOf(deref(row.AuthType), key)}
+	t := Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal, Kind: s.kindOf(deref(row.AuthType), key)}
 	switch t.Kind {
 	case ComposioOAuth, ComposioAPIKey:
 		return s.provided(ctx, h, a.UID, t, row)
 	case ConfigBased:
 		return s.configured(h, t, row)
+	case LegacySDK:
+		return s.coded(h, t, row)
 	}
 	return t, nil
 }
 
 // kindOf follows the PTC reference: two kinds by the row, and of the rest
 // those that exist as a client in code.
-func kindOf(authType, key string) Kind {
+func (s *Service) kindOf(authType, key string) Kind {
+	_, coded := s.legacy[key]
 	switch {
 	case authType == authOAuth:
 		return ComposioOAuth
 	case authType == authExternalKey:
 		return ComposioAPIKey
-	case slices.Contains(legacyKeys(), key):
+	case coded:
 		return LegacySDK
 	}
 	return ConfigBased
 }
-
-// legacyKeys lists the toolsets whose client is code (wire contract).
-func legacyKeys() []string { return []string{"apify-13f", "jina", "notion", "perplexity"} }
 
 // configured adds what the inventory says about a toolset.
 func (s *Service) configured(h database.Handle, t Toolset, row usableRow) (Toolset, error) {
@@ -89,10 +89,8 @@ func (s *Service) configured(h database.Handle, t Toolset, row usableRow) (Tools
 			return t, err
 		}
 	}
-	t.Domain, t.Egress, t.Prices, t.methods, t.credential = p.domain, p.egress, p.prices, p.methods, p.credential
-	if !row.IsGlobal && row.AuthData != nil {
-		t.credential = *row.AuthData
-	}
+	t.Domain, t.Egress, t.Prices, t.methods = p.domain, p.egress, p.prices, p.methods
+	t.credential = row.credential(p.credential)
 	return t, nil
 }
 

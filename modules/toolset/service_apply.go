@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/database"
@@ -21,7 +22,7 @@ type Report struct{ Created, Updated, Unchanged []string }
 // toolset's file are switched off; toolsets without a file stay as they are.
 // The error lists everything that is wrong, as file:line: message.
 func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
-	items, err := checkFiles(files, s.Variables, s.Pricer)
+	items, err := checkFiles(files, s.Variables, s.Pricer, slices.Collect(maps.Keys(s.legacy)))
 	if err != nil {
 		return Report{}, err
 	}
@@ -117,6 +118,7 @@ func (s *Service) inventoryOf(i item, now time.Time) inventoryRow {
 	return inventoryRow{
 		Key: i.key, Name: i.name, Domain: optional(i.domain), LabelDict: i.labels, DescriptionDict: i.descriptions,
 		APIKey: s.seal(i.credential), Type: i.kind, Enabled: i.enabled, CreditBilling: optional(i.prices), Egress: optional(i.egress),
+		AuthPatterns: i.patterns, ConfigItems: i.items,
 		CreatedAt: now, UpdatedAt: now,
 	}
 }
@@ -142,6 +144,8 @@ func (s *Service) differences(before inventoryRow, i item) map[string]any {
 	compare(columns, "enabled", before.Enabled, want.Enabled)
 	compare(columns, "credit_billing", deref(before.CreditBilling), deref(want.CreditBilling))
 	compare(columns, "egress", deref(before.Egress), deref(want.Egress))
+	compare(columns, "auth_patterns", before.AuthPatterns, want.AuthPatterns)
+	compare(columns, "config_items", before.ConfigItems, want.ConfigItems)
 	if !s.sameCredential(before.APIKey, i.credential) {
 		columns["api_key"] = want.APIKey
 	}
@@ -295,7 +299,7 @@ func (s *Service) applyGlobal(tx database.Tx, i item, now time.Time) (changed bo
 		return false, nil
 	case errors.Is(err, database.ErrNotFound):
 		return true, s.rows.insertToolset(tx, toolsetRow{
-			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.name, Key: i.key, AuthType: &i.authType, Enabled: i.enabled,
+			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.name, Key: i.key, AuthType: &i.authType, Config: optional(i.config), Enabled: i.enabled,
 			CreatedAt: now, UpdatedAt: now,
 		})
 	case err != nil:
@@ -304,6 +308,7 @@ func (s *Service) applyGlobal(tx database.Tx, i item, now time.Time) (changed bo
 	columns := map[string]any{}
 	compare(columns, "name", before.Name, i.name)
 	compare(columns, "auth_type", deref(before.AuthType), i.authType)
+	compare(columns, "config", deref(before.Config), i.config)
 	compare(columns, "enabled", before.Enabled, i.enabled && i.global)
 	compare(columns, "uninstalled", before.Uninstalled, false)
 	if len(columns) == 0 {

@@ -30,7 +30,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	kinds := map[string]Kind{}
 	for _, r := range rows {
 		if _, own := kinds[r.Key]; r.Enabled && !own { // the user's row comes first
-			kinds[r.Key] = kindOf(deref(r.AuthType), r.Key)
+			kinds[r.Key] = s.kindOf(deref(r.AuthType), r.Key)
 		}
 	}
 	if len(keys) == 0 {
@@ -67,6 +67,8 @@ func (s *Service) define(ctx context.Context, h database.Handle, key string, kin
 		return Definition{}, errs.Newf(errs.Invalid, "Toolset %s is builtin and is not exported.", key).Do("Name toolsets of the inventory.")
 	case !ok:
 		return Definition{}, missing(key)
+	case kind == LegacySDK:
+		return s.legacy[key].definition(), nil
 	case kind == ComposioOAuth || kind == ComposioAPIKey:
 		return s.defineProvided(ctx, h, key)
 	}
@@ -104,50 +106,4 @@ func texts(dict string) map[string]string {
 		return map[string]string{} // a dictionary nobody can read says nothing
 	}
 	return out
-}
-
-// Inventory describes every toolset that this server offers, by key.
-func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
-	h := s.DB.Read(ctx)
-	rows, err := s.rows.inventories(h)
-	if err != nil {
-		return nil, err
-	}
-	items := []InventoryItem{}
-	for _, r := range rows {
-		if r.Type != typeRegular && !s.Provider.Connected() {
-			continue
-		}
-		p, err := s.parse(h, r)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, InventoryItem{
-			Key: r.Key, Type: r.Type, Domain: deref(r.Domain), Labels: texts(r.LabelDict), Descriptions: texts(r.DescriptionDict), methods: p.methods,
-		})
-	}
-	return items, nil
-}
-
-// InventoryItem is a toolset as it is offered to everybody.
-type InventoryItem struct {
-	Key, Type, Domain    string
-	Labels, Descriptions map[string]string
-	methods              []Method
-}
-
-// Methods are the tools of the toolset, by name.
-func (i InventoryItem) Methods() []Method { return i.methods }
-
-// Toolsets lists what the caller may use: the caller's own and everybody's.
-func (s *Service) Toolsets(ctx context.Context, a actor.Actor) ([]Instance, error) {
-	rows, err := s.rows.installed(s.DB.Read(ctx), a.UID)
-	instances := make([]Instance, len(rows))
-	for i, r := range rows {
-		instances[i] = Instance{
-			ToolsetID: r.ToolsetID, Name: r.Name, Key: r.Key, Global: r.IsGlobal, Enabled: r.Enabled, AuthType: deref(r.AuthType),
-			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-		}
-	}
-	return instances, err
 }

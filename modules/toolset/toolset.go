@@ -45,6 +45,8 @@ type Toolset struct {
 	// Egress lists what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
 	Prices billing.PriceList
+	// Config is what the toolset is configured with, by the keys of its items.
+	Config map[string]string
 
 	methods    []Method
 	credential string // sealed
@@ -119,12 +121,4 @@ func (a Adapter) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * t
 func missing(key string) error {
 	return errs.Newf(errs.ToolsetMissing, "Toolset not found: %s.", key).
 		Do("GET /v1/tool/inventory/list lists the toolsets of this server.")
-}
-
-// Instance is a toolset as it is listed to a user. It never holds a
-// credential.
-type Instance struct {
-	ToolsetID, Name, Key, AuthType string
-	Global, Enabled                bool
-	CreatedAt, UpdatedAt           time.Time
 }

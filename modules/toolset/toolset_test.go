@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/internal/secretbox"
+	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -47,9 +49,16 @@ func service(t *testing.T, db *database.DB) *toolset.Service {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Box: box, Variables: map[string]string{
+	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box, Variables: map[string]string{
 		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key,
 	}}).Service
+}
+
+func coded(t *testing.T) []legacy.Toolset {
+	t.Helper()
+	all, err := legacy.Load()
+	require.NoError(t, err)
+	return all
 }
 
 func files(t *testing.T, names ...string) []toolset.File {
@@ -154,7 +163,7 @@ func TestApplyReportsEveryProblemWithItsLineAndStoresNothing(t *testing.T) {
 		golden(t, "bad.txt", err.Error()+"\n")
 		items, err := s.Inventory(t.Context())
 		require.NoError(t, err)
-		require.Empty(t, items)
+		require.Empty(t, slices.DeleteFunc(items, func(i toolset.InventoryItem) bool { return i.Builtin }))
 	})
 }
 
@@ -175,7 +184,7 @@ func TestApplyTwiceAtOnce(t *testing.T) {
 		}
 		items, err := s.Inventory(t.Context())
 		require.NoError(t, err)
-		require.Len(t, items, 2)
+		require.Len(t, slices.DeleteFunc(items, func(i toolset.InventoryItem) bool { return i.Builtin }), 2)
 	})
 }
 
@@ -286,6 +295,12 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 		got, err = s.Identify(t.Context(), ben, "weather")
 		require.NoError(t, err)
 		_, c, err = s.Method(t.Context(), ben, got, "forecast")
+		require.NoError(t, err)
+		require.True(t, c.None(), "the operator's is for what is billed")
+		carl := actor.Actor{UID: "u-carl", Scope: actor.Full} // has none of his own
+		got, err = s.Identify(t.Context(), carl, "weather")
+		require.NoError(t, err)
+		_, c, err = s.Method(t.Context(), carl, got, "forecast")
 		require.NoError(t, err)
 		require.Equal(t, toolset.Credential{Type: toolset.Header, Name: "X-Key", Value: key}, c)
 

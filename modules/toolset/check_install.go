@@ -1,0 +1,73 @@
+package toolset
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// installation reads what a user gives to install a toolset, and what the
+// toolset of everybody is configured with.
+func (c *checker) installation(s spec, i *item) {
+	i.patterns, i.items = "[]", "[]"
+	var patterns []Pattern
+	if c.read(s.AuthPatterns, "authPatterns", &patterns) {
+		i.patterns = jsonText(patterns)
+		for _, p := range patterns {
+			if !slices.Contains([]string{authCredentials, authOAuth, authConfigBased}, p.Type) {
+				c.problem(s.AuthPatterns.node.Line, "authPatterns: type %q must be credentials, oauth or config_based", p.Type)
+			}
+			c.checkItems(s.AuthPatterns, p.CredentialItems)
+		}
+	}
+	var items []Item
+	if c.read(s.ConfigItems, "configItems", &items) {
+		i.items = jsonText(items)
+		c.checkItems(s.ConfigItems, items)
+	}
+	var config map[string]any
+	if c.read(s.Config, "config", &config) {
+		for name, v := range config {
+			if text, ok := v.(string); ok {
+				config[name] = c.expand(s.Config.node.Line, text)
+			}
+		}
+		i.config = jsonText(config)
+	}
+}
+
+// read decodes a part of a file, and reports words that mean nothing in it.
+func (c *checker) read(t tree, name string, into any) bool {
+	if t.node == nil {
+		return false
+	}
+	raw, err := toJSON(t.node)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		err = d.Decode(into)
+	}
+	if err != nil {
+		c.problem(t.node.Line, "%s: %v", name, err)
+	}
+	return err == nil
+}
+
+func (c *checker) checkItems(t tree, items []Item) {
+	modes := []string{"text", "textarea", "number", "select", "multiSelect", "radio", "switch"}
+	for _, i := range items {
+		switch {
+		case i.Key == "":
+			c.problem(t.node.Line, "an item has no key")
+		case !slices.Contains(modes, i.InputMode):
+			c.problem(t.node.Line, "item %s: inputMode %q is not one of text, textarea, number, select, multiSelect, radio, switch", i.Key, i.InputMode)
+		case slices.Contains([]string{"select", "multiSelect", "radio"}, i.InputMode) && len(i.Options) == 0:
+			c.problem(t.node.Line, "item %s has no options", i.Key)
+		}
+	}
+}
+
+func jsonText(v any) string {
+	text, _ := json.Marshal(v) // it was decoded from JSON
+	return string(text)
+}

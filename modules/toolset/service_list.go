@@ -1,0 +1,141 @@
+package toolset
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/ptc"
+)
+
+// InventoryItem is a toolset as it is offered to everybody.
+type InventoryItem struct {
+	Key, Name, Type, Domain string
+	Builtin                 bool
+	Labels, Descriptions    map[string]string
+	Patterns                []Pattern
+	Items                   []Item
+	methods                 []Method
+}
+
+// Methods are the tools of the toolset, by name; those of a provider are not
+// known here.
+func (i InventoryItem) Methods() []Method { return i.methods }
+
+// Inventory describes every toolset that this server offers, by key.
+func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
+	h := s.DB.Read(ctx)
+	rows, err := s.rows.inventories(h)
+	if err != nil {
+		return nil, err
+	}
+	items := []InventoryItem{}
+	for _, key := range ptc.Builtins() {
+		items = append(items, InventoryItem{Key: key, Name: key, Type: "builtin", Builtin: true})
+	}
+	for _, r := range rows {
+		if r.Type != typeRegular && !s.Provider.Connected() {
+			continue
+		}
+		item, err := s.describe(h, r)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	slices.SortFunc(items, func(a, b InventoryItem) int { return cmp.Compare(a.Key, b.Key) })
+	return items, nil
+}
+
+func (s *Service) describe(h database.Handle, r inventoryRow) (InventoryItem, error) {
+	item := InventoryItem{Key: r.Key, Name: r.Name, Type: r.Type, Domain: deref(r.Domain), Labels: texts(r.LabelDict), Descriptions: texts(r.DescriptionDict)}
+	form, err := s.formOf(r)
+	if err != nil {
+		return item, err
+	}
+	item.Patterns, item.Items = form.patterns, form.items
+	l, coded := s.legacy[r.Key]
+	switch {
+	case r.Type != typeRegular:
+		return item, nil
+	case coded:
+		item.methods = l.methods
+		return item, nil
+	}
+	p, err := s.parse(h, r)
+	item.methods = p.methods
+	return item, err
+}
+
+// Instance is a toolset as it is listed to a user. It never holds a credential.
+type Instance struct {
+	ToolsetID, Name, Key, AuthType string
+	Global, Enabled                bool
+	Config                         json.RawMessage // of the user's own; nil for none
+	CreatedAt, UpdatedAt           time.Time
+}
+
+// Toolsets lists what the caller may use: the caller's own and everybody's.
+func (s *Service) Toolsets(ctx context.Context, a actor.Actor) ([]Instance, error) {
+	rows, err := s.rows.installed(s.DB.Read(ctx), a.UID)
+	instances := make([]Instance, len(rows))
+	for i, r := range rows {
+		instances[i] = instanceOf(r)
+	}
+	return instances, err
+}
+
+// Tools are all that a user has and may have: the builtin tools, the toolsets,
+// those whose account is connected, and MCP servers; and what needs an account
+// that is not.
+type Tools struct {
+	Builtin      []string
+	Regular      []Instance
+	OAuth        []Instance
+	MCP          []string
+	Unauthorized []InventoryItem
+	Definitions  map[string]InventoryItem
+}
+
+// Tools lists them for the actor.
+func (s *Service) Tools(ctx context.Context, a actor.Actor) (Tools, error) {
+	h := s.DB.Read(ctx)
+	t := Tools{Builtin: ptc.Builtins(), Definitions: map[string]InventoryItem{}}
+	inventory, err := s.Inventory(ctx)
+	if err != nil {
+		return t, err
+	}
+	rows, err := s.rows.installed(h, a.UID)
+	if err != nil {
+		return t, err
+	}
+	accounts, err := s.rows.connections(h, a.UID)
+	if err != nil {
+		return t, err
+	}
+	if t.MCP, err = s.rows.servers(h, a.UID); err != nil {
+		return t, err
+	}
+	for _, r := range rows {
+		switch {
+		case deref(r.AuthType) != authOAuth && deref(r.AuthType) != authExternalKey:
+			t.Regular = append(t.Regular, instanceOf(r))
+		case !s.Provider.Connected():
+		case deref(r.AuthType) == authExternalKey:
+			t.Regular = append(t.Regular, instanceOf(r))
+		case slices.Contains(accounts, r.Key):
+			t.OAuth = append(t.OAuth, instanceOf(r))
+		}
+	}
+	for _, item := range inventory {
+		t.Definitions[item.Key] = item
+		if item.Type == typeOAuth && !slices.Contains(accounts, item.Key) {
+			t.Unauthorized = append(t.Unauthorized, item)
+		}
+	}
+	return t, nil
+}
