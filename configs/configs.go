@@ -298,6 +298,12 @@ type Tool struct {
 	Lease time.Duration `key:"lease" env:"TOOL_LEASE"`
 	// MaxPerUser bounds the calls of one user that are in flight.
 	MaxPerUser int `key:"maxPerUser" env:"TOOL_MAX_PER_USER"`
+	// MaxPerKey and MaxPerRun bound those of one API key and of one run.
+	// RatePerKey and RatePerRun bound how many begin in a second; 0 is no bound.
+	MaxPerKey  int     `key:"maxPerKey" env:"TOOL_MAX_PER_KEY"`
+	RatePerKey float64 `key:"ratePerKey" env:"TOOL_RATE_PER_KEY"`
+	MaxPerRun  int     `key:"maxPerRun" env:"TOOL_MAX_PER_RUN"`
+	RatePerRun float64 `key:"ratePerRun" env:"TOOL_RATE_PER_RUN"`
 	// ContentTokens is the most of a web page that a tool returns.
 	ContentTokens int `key:"contentTokens" env:"MAX_TOOL_RESULT_TOKENS"`
 	// BreakerFailures of twice as many calls to an upstream that got no answer

@@ -57,7 +57,7 @@ func (l *loader) mustBeOneOf(field *string, allowed ...string) {
 
 // ordered are the types with a least and a most.
 type ordered interface {
-	~int | ~int64
+	~int | ~int64 | ~float64
 }
 
 func mustBeWithin[T ordered](l *loader, field *T, least, most T, text string) {
@@ -202,6 +202,10 @@ func (l *loader) validateTool() {
 	mustBeWithin(l, &t.ContentTokens, 100, 1_000_000, "between 100 and 1000000")
 	mustBeWithin(l, &t.BreakerFailures, 0, 1000, "between 0 and 1000")
 	mustBeWithin(l, &t.BreakerDelay, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &t.MaxPerKey, 1, 1_000_000, "between 1 and 1000000")
+	mustBeWithin(l, &t.MaxPerRun, 1, 1_000_000, "between 1 and 1000000")
+	mustBeWithin(l, &t.RatePerKey, 0, 1e6, "between 0 and 1000000")
+	mustBeWithin(l, &t.RatePerRun, 0, 1e6, "between 0 and 1000000")
 	mustBeWithin(l, &t.MaxPerUser, 1, 1_000_000, "between 1 and 1000000")
 }
 

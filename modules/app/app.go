@@ -222,7 +222,12 @@ func (a *App) tools() *tool.Module {
 		Resources: a.Resources,
 		Settings: tool.Settings{
 			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap),
-			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease, MaxPerUser: c.Tool.MaxPerUser,
+			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease,
+			Bounds: tool.Bounds{
+				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
+				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey},
+				Run:  tool.Bound{AtOnce: c.Tool.MaxPerRun, PerSecond: c.Tool.RatePerRun},
+			},
 		},
 		Logger: a.Logger,
 	})

@@ -49,7 +49,7 @@ func startPortico(ctx context.Context, users int, more ...string) (*portico, err
 	}
 	env := append([]string{
 		"DATABASE_URL=" + db, "DATABASE_MAX_CONNECTIONS=32", "OBJECT_STORAGE_FOLDER=" + dir, "PORTICO_LISTEN=127.0.0.1:0",
-		"DEMO_LISTEN=" + listen, "PTC_MODE=on", "SANDBOX_POOL=0", "LOG_LEVEL=error", "HOME=" + os.Getenv("HOME"),
+		"DEMO_LISTEN=" + listen, "PTC_MODE=on", "SANDBOX_POOL=0", "TOOL_RATE_PER_KEY=0", "TOOL_RATE_PER_RUN=0", "LOG_LEVEL=error", "HOME=" + os.Getenv("HOME"),
 	}, more...)
 	c, err := configs.Load(configs.Options{Environ: env})
 	if err != nil {

@@ -119,7 +119,6 @@ var (
 	ErrCanvasForeign = errs.New(errs.Forbidden, "The canvas named in x-refly-canvas-id is not yours.").Do("Send the id of a canvas of yours, or none.")
 	ErrParentEnded   = errs.New(errs.Conflict, "The program that makes this call has ended.").Do("Start another program; calls after the end are not executed.")
 	ErrInProgress    = errs.New(errs.Conflict, "A call with this Idempotency-Key is still executing.").Do("Ask again with the same key after Retry-After.").After(time.Second)
-	ErrTooMany       = errs.New(errs.RateLimited, "Too many of your calls execute at once.").Do("Wait for some to end, then ask again.").After(time.Second)
 	ErrKeyReused     = errs.New(errs.Conflict, "This Idempotency-Key was used for another request.").Do("Use a new key for a new request.")
 )
 

@@ -553,7 +553,7 @@ func TestCallAfterTheRunEndedIsStillRecorded(t *testing.T) {
 func TestCallsOfOneUserAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		f.Service.Settings.MaxPerUser = 1
+		f.Service.Settings.Bounds.User.AtOnce = 1
 		began, finish := make(chan struct{}), make(chan struct{})
 		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
 			close(began)
@@ -567,7 +567,7 @@ func TestCallsOfOneUserAreBounded(t *testing.T) {
 		}()
 		<-began
 		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
-		require.ErrorIs(t, err, tool.ErrTooMany)
+		require.Equal(t, errs.RateLimited, errs.CodeOf(err))
 		f.upstream.will(nil)
 		_, err = f.Service.Execute(t.Context(), ben, request(`{"city":"Rome"}`))
 		require.NoError(t, err)

@@ -71,9 +71,8 @@ type Settings struct {
 	OutputCap int
 	// Timeout bounds one call, whatever its toolset allows itself.
 	Timeout time.Duration
-	// MaxPerUser bounds the calls of one user that execute at once in this
-	// process; zero is no bound.
-	MaxPerUser int
+	// Bounds are how many calls of one user, key and run this process takes.
+	Bounds Bounds
 	// Lease is how long a call outlives the last sign of life of its process.
 	Lease time.Duration
 }
@@ -103,7 +102,7 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister()}
+	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister(), limiter: newLimiter()}
 	return &Module{Service: s, Keeper: newKeeper(s)}
 }
 

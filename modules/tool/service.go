@@ -21,6 +21,7 @@ type Service struct {
 	rows    repository
 	schemas *jsonschema.Cache
 	alive   *register
+	limiter *limiter
 }
 
 // Filter narrows a list of calls.
@@ -110,36 +111,13 @@ func (s *Service) File(ctx context.Context, a actor.Actor, callID, name string) 
 	return f, err
 }
 
-// register holds the calls this process works on, for the keeper to renew,
-// and how many of them each user has.
+// register holds the calls this process works on, for the keeper to renew.
 type register struct {
-	mu     sync.Mutex
-	calls  map[string]struct{}
-	byUser map[string]int
+	mu    sync.Mutex
+	calls map[string]struct{}
 }
 
-func newRegister() *register {
-	return &register{calls: map[string]struct{}{}, byUser: map[string]int{}}
-}
-
-// enter counts a user's call in, unless the user has limit of them already.
-func (r *register) enter(uid string, limit int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if limit > 0 && r.byUser[uid] >= limit {
-		return false
-	}
-	r.byUser[uid]++
-	return true
-}
-
-func (r *register) leave(uid string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byUser[uid]--; r.byUser[uid] == 0 {
-		delete(r.byUser, uid)
-	}
-}
+func newRegister() *register { return &register{calls: map[string]struct{}{}} }
 
 func (r *register) add(callID string) {
 	r.mu.Lock()

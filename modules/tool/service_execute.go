@@ -37,10 +37,11 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request) (Call
 	if err != nil {
 		return Call{}, Answer{}, err
 	}
-	if !s.alive.enter(a.UID, s.Settings.MaxPerUser) {
-		return Call{}, Answer{}, ErrTooMany
+	leave, err := s.limiter.enter(s.Now(), s.limitsOf(a, req.Context))
+	if err != nil {
+		return Call{}, Answer{}, err
 	}
-	defer s.alive.leave(a.UID)
+	defer leave()
 	call, program, err := s.place(ctx, a, req)
 	if err != nil {
 		return call, Answer{}, err

@@ -192,7 +192,7 @@ func (c *checker) credential(s *credentialSpec) []byte {
 	}
 	c.shape(s.form)
 	t := CredentialType(c.oneOf(s.Type, "credential type", string(Automatic),
-		string(Automatic), string(Header), string(Bearer), string(Basic), string(Query)))
+		string(Automatic), string(Header), string(Bearer), string(Basic), string(Query), string(Volcengine)))
 	out := stored{
 		Type: t, Name: s.Name.value,
 		Username: c.expand(s.Username.line, s.Username.value), Value: c.expand(s.Value.line, s.Value.value),
@@ -202,8 +202,10 @@ func (c *checker) credential(s *credentialSpec) []byte {
 		c.problem(s.line, "the credential has no value")
 	case (t == Header || t == Query) && out.Name == "":
 		c.problem(s.line, "a credential of type %s needs a name", t)
-	case t == Basic && s.Username.value == "":
-		c.problem(s.line, "a credential of type basic needs a username")
+	case (t == Basic || t == Volcengine) && s.Username.value == "":
+		c.problem(s.line, "a credential of type %s needs a username", t)
+	case t == Volcengine && strings.Count(out.Name, "/") != 1:
+		c.problem(s.line, "a credential of type volcengine needs a name such as cn-north-1/cv, the region and the service")
 	case strings.ContainsAny(out.Name+out.Username+out.Value, "\r\n"):
 		c.problem(s.line, "the credential holds a line break")
 	}

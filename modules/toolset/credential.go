@@ -20,6 +20,9 @@ const (
 	Bearer    CredentialType = "bearer" // Authorization: Bearer
 	Basic     CredentialType = "basic"  // Authorization: Basic, Username and Value
 	Query     CredentialType = "query"  // in the query parameter Name
+	// Volcengine signs requests with the secret Value of the access key Username,
+	// for the region and service Name, as region/service.
+	Volcengine CredentialType = "volcengine"
 	// Account is no secret: the account Name of the user Username at Composio.
 	Account CredentialType = "account"
 )
@@ -67,6 +70,10 @@ type stored struct {
 	AccessToken string         `json:"accessToken,omitempty"`
 	APIToken    string         `json:"apiToken,omitempty"`
 	Password    string         `json:"password,omitempty"`
+	AccessKeyID string         `json:"accessKeyId,omitempty"`
+	SecretKey   string         `json:"secretAccessKey,omitempty"`
+	Region      string         `json:"region,omitempty"`
+	Service     string         `json:"service,omitempty"`
 }
 
 // parseCredential reads an opened credential: one of ours, the object a user
@@ -83,6 +90,8 @@ func parseCredential(opened []byte) (Credential, error) {
 	switch {
 	case s.Type != "":
 		return Credential{Type: s.Type, Name: s.Name, Username: s.Username, Value: Secret(s.Value)}, nil
+	case s.AccessKeyID != "" && s.SecretKey != "":
+		return Credential{Type: Volcengine, Name: s.Region + "/" + s.Service, Username: s.AccessKeyID, Value: Secret(s.SecretKey)}, nil
 	case s.Username != "" && s.Password != "":
 		return Credential{Type: Basic, Username: s.Username, Value: Secret(s.Password)}, nil
 	case s.AccessToken != "":

@@ -19,13 +19,20 @@ type Deps struct {
 	Upstream *upstream.Caller
 	// Timeout bounds a call of a method that names none, MaxTimeout any call.
 	Timeout, MaxTimeout time.Duration
+	// Now is the moment that signatures carry; nil for the wall clock.
+	Now func() time.Time
 }
 
 // Executor implements tool.Executor.
 type Executor struct{ deps Deps }
 
 // New returns an executor.
-func New(d Deps) *Executor { return &Executor{deps: d} }
+func New(d Deps) *Executor {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Executor{deps: d}
+}
 
 // Execute implements tool.Executor.
 func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
@@ -36,7 +43,7 @@ func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcom
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	request, failure := newRequest(in)
+	request, failure := newRequest(in, e.deps.Now())
 	if failure != nil {
 		return tool.Outcome{Failure: failure}, nil
 	}
@@ -52,9 +59,19 @@ func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcom
 	case err != nil:
 		return broken(secrets, err)
 	case polling != nil:
-		return task{e, in, *polling, request, secrets}.follow(whole, got)
+		out, err := task{e, in, *polling, request, secrets}.follow(whole, got)
+		return tidy(in, out), err
 	}
-	return outcome(got, secrets), nil
+	if f := checked(in.Credential, got); f != nil {
+		return failed(secrets.Scrub(f)), nil
+	}
+	return tidy(in, outcome(got, secrets)), nil
+}
+
+// tidy takes out of a result what the method's schema leaves out.
+func tidy(in tool.Invocation, o tool.Outcome) tool.Outcome {
+	o.Data = omitData(in.Method.Response, o.Data)
+	return o
 }
 
 func failed(f *tool.Failure) tool.Outcome { return tool.Outcome{Failure: f} }

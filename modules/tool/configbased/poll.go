@@ -38,7 +38,9 @@ func resultPaths() []string { return []string{"data", "result", "output"} }
 
 func completedWords() []string { return []string{"completed", "success", "succeeded", "done"} }
 
-func failedWords() []string { return []string{"failed", "error", "cancelled", "canceled"} }
+func failedWords() []string {
+	return []string{"failed", "error", "cancelled", "canceled", "not_found", "expired"}
+}
 
 // Waiting for an upstream that names no times.
 const (
@@ -60,6 +62,9 @@ type task struct {
 func (t task) follow(ctx context.Context, started upstream.Response) (tool.Outcome, error) {
 	if !started.OK() {
 		return failed(started.Refusal(t.secrets)), nil
+	}
+	if f := checked(t.in.Credential, started); f != nil {
+		return failed(t.secrets.Scrub(f)), nil
 	}
 	id := first(decode(started.Body), pathsOr(t.polling.TaskIDPath, taskIDPaths()))
 	if id == "" {
@@ -109,6 +114,14 @@ func (t task) send(ctx context.Context, r upstream.Request) (upstream.Response, 
 	ctx, cancel := context.WithTimeout(ctx, t.executor.deps.Timeout)
 	defer cancel()
 	r.Limit = t.executor.deps.Timeout
+	if t.home(r.URL) {
+		signed := request(r)
+		signed.Header = r.Header.Clone()
+		if err := signed.sign(t.in.Credential, t.executor.deps.Now()); err != nil {
+			return upstream.Response{}, err
+		}
+		r = upstream.Request(signed)
+	}
 	return t.executor.deps.Upstream.Do(ctx, r)
 }
 
@@ -135,16 +148,31 @@ func (t task) question(id string) (upstream.Request, *tool.Failure) {
 		}
 		inner := bytes.Trim(quoted, `"`)
 		p.Body = bytes.ReplaceAll(bytes.ReplaceAll(t.polling.StatusBody, []byte("{id}"), inner), []byte("{task_id}"), inner)
+		for name, v := range t.in.Arguments {
+			if value, ok := scalar(v); ok {
+				if quoted, err = json.Marshal(value); err == nil {
+					p.Body = bytes.ReplaceAll(p.Body, []byte("{"+name+"}"), quoted[1:len(quoted)-1])
+				}
+			}
+		}
 		p.Header.Set("Content-Type", typeJSON)
 	}
 	return p, nil
+}
+
+// home reports whether an address is at the host that the task was started at:
+// the one that the credential is for.
+func (t task) home(address string) bool {
+	u, err := url.Parse(address)
+	submitted, failure := url.Parse(t.submit.URL)
+	return err == nil && failure == nil && submitted.Host == u.Host && submitted.Scheme == u.Scheme
 }
 
 // request is a request to another address of the upstream. The credential goes
 // to the host that it is for and to no other, whatever an answer says.
 func (t task) request(u *url.URL) upstream.Request {
 	p := request{URL: u.String(), Allow: t.in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
-	if submitted, err := url.Parse(t.submit.URL); err != nil || submitted.Host != u.Host || submitted.Scheme != u.Scheme {
+	if !t.home(u.String()) {
 		return upstream.Request(p)
 	}
 	for name, value := range t.in.Method.Adapter.Headers {
@@ -164,6 +192,9 @@ func (t task) judge(ctx context.Context, got upstream.Response) (out tool.Outcom
 	}
 	if !got.OK() {
 		return failed(got.Refusal(t.secrets)), "", true
+	}
+	if f := checked(t.in.Credential, got); f != nil {
+		return failed(t.secrets.Scrub(f)), "", true
 	}
 	body := decode(got.Body)
 	status = string(t.secrets.Redact([]byte(first(body, pathsOr(t.polling.StatusPath, statusPaths())))))

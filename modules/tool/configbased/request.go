@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
@@ -31,12 +32,12 @@ const (
 // newRequest maps a call onto HTTP: parameters named in the endpoint go there,
 // the others into the query of a GET and into the body of anything else (wire
 // contract).
-func newRequest(in tool.Invocation) (upstream.Request, *tool.Failure) {
+func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Failure) {
 	p := request{Method: in.Method.HTTPMethod, Allow: in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
 	for name, value := range in.Method.Adapter.Headers {
 		p.Header.Set(name, value)
 	}
-	arguments := maps.Clone(in.Arguments)
+	arguments, _ := omit(in.Method.Request, maps.Clone(in.Arguments)).(map[string]any)
 	target, failure := expand(in.Toolset, in.Method, arguments)
 	if failure != nil {
 		return upstream.Request(p), failure
@@ -47,6 +48,9 @@ func newRequest(in tool.Invocation) (upstream.Request, *tool.Failure) {
 		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
 	}
 	p.URL = p.authorize(target, in.Credential)
+	if err := p.sign(in.Credential, now); err != nil {
+		return upstream.Request(p), &tool.Failure{Code: "INVALID_URL", Message: "The tool's configuration makes no address."}
+	}
 	return upstream.Request(p), nil
 }
 
