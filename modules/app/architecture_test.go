@@ -35,6 +35,7 @@ func floor(path string) (int, bool) {
 		{"modules/internal/audit", 2},
 		{"modules/composio", 3},
 		{"modules/legacy", 3},
+		{"modules/openapi", 3},
 		{"modules/internal/", 1},
 		{"modules/account", 3},
 		{"modules/billing", 3},

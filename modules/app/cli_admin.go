@@ -151,7 +151,7 @@ func (c *cli) toolset() *cobra.Command {
 	})
 	apply.Flags().StringVarP(&path, "file", "f", "", "a file, or a folder of them")
 	required(apply, "file")
-	return c.group("toolset", "Toolsets that all users share", apply)
+	return c.group("toolset", "Toolsets that all users share", apply, c.importToolset())
 }
 
 func (c *cli) ptc() *cobra.Command {

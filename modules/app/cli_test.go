@@ -36,7 +36,7 @@ func TestOperatorsCommands(t *testing.T) {
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			env := environ(t, databasetest.EmptyURL(t, d))
+			env := environ(t, databasetest.EmptyURL(t, d), "TOOLSET_PETS_API_KEY=pet-key")
 			ok := func(args ...string) string {
 				t.Helper()
 				code, out, errs := portico(t, env, args...)
@@ -68,6 +68,8 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Equal(t, "composio: 0.299 standard, 0.897 premium for 1000 calls, times 1\n", ok("credit", "rate", "composio", "--standard", "0.299", "--premium", "0.897"))
 			require.Equal(t, "The books balance. Users: 1\n", ok("credit", "verify"))
 			require.Equal(t, "created    demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets"))
+			require.Equal(t, "toolset pets: 4 methods\n", ok("toolset", "import", "--openapi", "../openapi/testdata/pets.yaml", "--name", "pets", "--price", "2"))
+			require.Contains(t, ok("toolset", "import", "--openapi", "../openapi/testdata/pets.yaml", "--name", "pets", "--tag", "read", "--out", "-"), "- name: list_pets")
 			require.Equal(t, "unchanged  demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets/demo.yaml"))
 
 			var decision struct {

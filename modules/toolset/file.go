@@ -177,7 +177,7 @@ func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (a *Adapter) UnmarshalYAML(n *yaml.Node) error {
 	type plain Adapter
-	return strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "idempotent", "polling")
+	return strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "queryParameters", "headerParameters", "bodyParameter", "idempotent", "polling")
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler. The body is any value.

@@ -87,6 +87,12 @@ type Adapter struct {
 	MaxRetries *int `json:"maxRetries,omitempty" yaml:"maxRetries"`
 	// UseFormData sends arguments as multipart/form-data, not as JSON.
 	UseFormData bool `json:"useFormData,omitempty" yaml:"useFormData"`
+	// QueryParameters are arguments that go into the query whatever the HTTP
+	// method, HeaderParameters those that go into the header of that name.
+	// BodyParameter is the argument that is the whole body.
+	QueryParameters  []string          `json:"queryParameters,omitempty" yaml:"queryParameters"`
+	HeaderParameters map[string]string `json:"headerParameters,omitempty" yaml:"headerParameters"`
+	BodyParameter    string            `json:"bodyParameter,omitempty" yaml:"bodyParameter"`
 	// Idempotent says that repeating the call does no harm, whatever its HTTP
 	// method.
 	Idempotent bool `json:"idempotent,omitempty" yaml:"idempotent"`

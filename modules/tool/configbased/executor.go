@@ -59,8 +59,7 @@ func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcom
 	case err != nil:
 		return broken(secrets, err)
 	case polling != nil:
-		out, err := task{e, in, *polling, request, secrets}.follow(whole, got)
-		return tidy(in, out), err
+		return tidy(in, task{e, in, *polling, request, secrets}.follow(whole, got)), nil
 	}
 	if f := checked(in.Credential, got); f != nil {
 		return failed(secrets.Scrub(f)), nil

@@ -59,22 +59,22 @@ type task struct {
 
 // follow asks about a task until it has ended. Only the request that started
 // it has an effect, so that asking may be repeated.
-func (t task) follow(ctx context.Context, started upstream.Response) (tool.Outcome, error) {
+func (t task) follow(ctx context.Context, started upstream.Response) tool.Outcome {
 	if !started.OK() {
-		return failed(started.Refusal(t.secrets)), nil
+		return failed(started.Refusal(t.secrets))
 	}
 	if f := checked(t.in.Credential, started); f != nil {
-		return failed(t.secrets.Scrub(f)), nil
+		return failed(t.secrets.Scrub(f))
 	}
 	id := first(decode(started.Body), pathsOr(t.polling.TaskIDPath, taskIDPaths()))
 	if id == "" {
 		return failed(t.secrets.Scrub(&tool.Failure{
 			Code: "POLLING_TASK_ID_NOT_FOUND", Message: "The upstream started a task and did not say its id. Upstream response: " + upstream.Quote(started.Body),
-		})), nil
+		}))
 	}
 	ask, failure := t.question(id)
 	if failure != nil {
-		return failed(failure), nil
+		return failed(failure)
 	}
 	wait, interval := pollWait, pollInterval
 	if s := t.polling.MaxWaitSeconds; s > 0 {
@@ -89,7 +89,7 @@ func (t task) follow(ctx context.Context, started upstream.Response) (tool.Outco
 		if err == nil {
 			done, status, over := t.judge(ctx, got)
 			if over {
-				return done, nil
+				return done
 			}
 			if status != before {
 				before = status
@@ -98,13 +98,13 @@ func (t task) follow(ctx context.Context, started upstream.Response) (tool.Outco
 		}
 		over := waited+interval > wait || t.executor.deps.Upstream.Wait(ctx, interval) != nil
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return failed(&tool.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller; the task goes on at the upstream."}), nil
+			return failed(&tool.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller; the task goes on at the upstream."})
 		}
 		if over {
 			return failed(&tool.Failure{
 				Code:    "POLLING_TIMEOUT",
 				Message: fmt.Sprintf("The task %s had not ended after %s; its last status was %q. It may still end at the upstream.", id, waited.Round(time.Second), before),
-			}), nil
+			})
 		}
 	}
 }

@@ -42,6 +42,7 @@ func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Fail
 	if failure != nil {
 		return upstream.Request(p), failure
 	}
+	target = p.place(in.Method.Adapter, target, arguments)
 	if p.Method == http.MethodGet || p.Method == http.MethodHead {
 		target = withQuery(target, values(arguments))
 	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
@@ -52,6 +53,24 @@ func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Fail
 		return upstream.Request(p), &tool.Failure{Code: "INVALID_URL", Message: "The tool's configuration makes no address."}
 	}
 	return upstream.Request(p), nil
+}
+
+// place puts arguments where the method says, and takes them out of the others.
+func (p *request) place(a toolset.Adapter, target string, arguments map[string]any) string {
+	for name, header := range a.HeaderParameters {
+		if v, ok := arguments[name]; ok && v != nil {
+			p.Header.Set(header, strings.NewReplacer("\r", " ", "\n", " ").Replace(text(v)))
+		}
+		delete(arguments, name)
+	}
+	query := map[string]any{}
+	for _, name := range a.QueryParameters {
+		if v, ok := arguments[name]; ok {
+			query[name] = v
+		}
+		delete(arguments, name)
+	}
+	return withQuery(target, values(query))
 }
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
@@ -167,7 +186,11 @@ func (p *request) setBody(a toolset.Adapter, arguments map[string]any) error {
 	if p.Header.Get("Content-Type") == "" {
 		p.Header.Set("Content-Type", typeJSON)
 	}
-	p.Body, err = json.Marshal(arguments)
+	var body any = arguments
+	if a.BodyParameter != "" {
+		body = arguments[a.BodyParameter]
+	}
+	p.Body, err = json.Marshal(body)
 	return err
 }
 

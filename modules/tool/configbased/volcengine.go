@@ -84,8 +84,8 @@ func volcengineFailure(got upstream.Response) *tool.Failure {
 			Inner string `json:"resp_data"`
 		} `json:"data"`
 	}
-	if json.Unmarshal(got.Body, &outer) != nil {
-		return nil
+	if answered := json.Unmarshal(got.Body, &outer) == nil; !answered {
+		return nil // its status decides
 	}
 	code, message := volcengineOK, outer.Message
 	if outer.Code != nil {

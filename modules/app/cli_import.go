@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portico-run/portico/modules/internal/egress"
+	"github.com/portico-run/portico/modules/openapi"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// importToolset makes a toolset of an OpenAPI document.
+func (c *cli) importToolset() *cobra.Command {
+	var source, out string
+	var networks []string
+	var o openapi.Options
+	cmd := c.command("import", "Turn an OpenAPI 3 document into a toolset", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		document, err := readDocument(cmd.Context(), source, networks)
+		if err != nil {
+			return err
+		}
+		made, err := openapi.Convert(cmd.Context(), document, o)
+		if err != nil {
+			return err
+		}
+		for _, w := range made.Warnings {
+			fmt.Fprintln(c.stderr, "warning:", w)
+		}
+		switch out {
+		case "-":
+			_, err = c.stdout.Write(made.File)
+			return err
+		case "":
+		default:
+			if err := os.WriteFile(out, made.File, 0o600); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.stdout, "%s: %d methods\n", out, made.Methods)
+			return err
+		}
+		return c.with(cmd, func(ctx context.Context, a *App) error {
+			if _, err := a.Toolsets.Service.Apply(ctx, []toolset.File{{Name: o.Key, Content: made.File}}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.stdout, "toolset %s: %d methods\n", o.Key, made.Methods)
+			return err
+		})
+	})
+	cmd.Flags().StringVar(&source, "openapi", "", "the document: a file, or a URL")
+	cmd.Flags().StringVar(&o.Key, "name", "", "key of the toolset")
+	cmd.Flags().StringSliceVar(&o.Tags, "tag", nil, "only operations of these tags")
+	cmd.Flags().StringSliceVar(&o.Operations, "operation", nil, "and these operationIds")
+	cmd.Flags().StringVar(&o.Domain, "domain", "", "where the API is, if the document does not say it")
+	cmd.Flags().StringVar(&o.Price, "price", "0", "credits of a call")
+	cmd.Flags().StringVar(&out, "out", "", "write a toolset file instead of loading it; - prints it")
+	cmd.Flags().StringSliceVar(&networks, "egress", nil, "networks beyond the public internet where the document may be")
+	required(cmd, "openapi", "name")
+	return cmd
+}
+
+// Limits of a document.
+const (
+	maxDocument     = 32 << 20
+	documentTimeout = time.Minute
+)
+
+// readDocument reads a file, or what is behind a URL.
+func readDocument(ctx context.Context, source string, networks []string) ([]byte, error) {
+	if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {
+		return os.ReadFile(source)
+	}
+	var allow []netip.Prefix
+	for _, text := range networks {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--egress: %w: %w", err, errUsage)
+		}
+		allow = append(allow, p)
+	}
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := egress.New(egress.Config{})
+	defer client.Close()
+	resp, err := client.Do(r, allow)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", source, resp.Status)
+	}
+	document, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err == nil && len(document) > maxDocument {
+		err = errors.New("the document is too large")
+	}
+	return document, err
+}
