@@ -161,7 +161,7 @@ func (c *Client) refusal(got upstream.Response) error {
 	if len(marks) > 0 {
 		text += " (" + strings.Join(marks, ", ") + ")"
 	}
-	text += "."
+	text += "." + got.TryAgain()
 	if body.Error.SuggestedFix != "" {
 		text += " " + body.Error.SuggestedFix
 	}

@@ -13,7 +13,11 @@ func tool(toolkit, slug, description string, input map[string]any) map[string]an
 }
 
 func object(required []string, properties map[string]any) map[string]any {
-	return map[string]any{"type": "object", "title": "Request", "required": required, "properties": properties}
+	out := map[string]any{"type": "object", "title": "Request", "properties": properties}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
 }
 
 func text(description string) map[string]any {

@@ -35,9 +35,7 @@ func (r Response) Refusal(s Secrets) *Failure {
 		f.Message = fmt.Sprintf("The upstream answered %d %s", r.Status, http.StatusText(r.Status))
 	}
 	f.Message = strings.TrimSuffix(strings.TrimSpace(f.Message), ".") + "."
-	if after, ok := r.retryAfter(time.Now()); ok && r.Status == http.StatusTooManyRequests {
-		f.Message += fmt.Sprintf(" Try again after %s.", after.Round(time.Second))
-	}
+	f.Message += r.TryAgain()
 	if text := Quote(body); text != "" {
 		f.Message += " Upstream response: " + text
 	}
@@ -45,6 +43,16 @@ func (r Response) Refusal(s Secrets) *Failure {
 		f.Data = body
 	}
 	return s.Scrub(f)
+}
+
+// TryAgain is a sentence that begins with a space, for an answer that says when
+// to ask again; nothing for another one.
+func (r Response) TryAgain() string {
+	after, ok := r.retryAfter(time.Now())
+	if !ok || r.Status != http.StatusTooManyRequests {
+		return ""
+	}
+	return fmt.Sprintf(" Try again after %s.", after.Round(time.Second))
 }
 
 // CodeOf names an HTTP status as the wire contract does.

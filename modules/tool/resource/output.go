@@ -195,6 +195,7 @@ func (r *Resolver) output(ctx context.Context, c Call, v any, n node) (f File, f
 			return f, false, nil
 		}
 		f, err = decode(encoded, kind)
+		f.Name, _ = object["name"].(string)
 		return f, true, err
 	}
 	text, ok := v.(string)

@@ -163,12 +163,25 @@ func (w *workspace) patch(kind string) func(r *http.Request) (object, *refusal) 
 		}
 		for name, v := range body {
 			if was, ok := o[name].(object); ok && name == "properties" {
-				maps.Copy(was, v.(object))
+				merge(was, v.(object))
 				continue
 			}
 			o[name] = v
 		}
 		return o, nil
+	}
+}
+
+// merge changes properties; what they are stays.
+func merge(was, now object) {
+	for column, value := range now {
+		before, ok := was[column].(object)
+		after, also := value.(object)
+		if !ok || !also {
+			was[column] = value
+			continue
+		}
+		maps.Copy(before, after)
 	}
 }
 
