@@ -74,6 +74,6 @@ func Codes() []Code {
 	return []Code{
 		Internal, Unavailable, Invalid, AccountMissing, Unauthorized, Forbidden, NotFound, Conflict,
 		TooLarge, RateLimited, MethodUnknown, Unsupported, Cancelled, TimedOut, CanvasMissing, ResultMissing,
-		ToolsetMissing, NoCredits,
+		ToolsetMissing, FileMissing, StorageFull, NoCredits,
 	}
 }
