@@ -48,6 +48,8 @@ type SDK interface {
 // Billing is where answers of models are paid for.
 type Billing interface {
 	ChargeModel(ctx context.Context, tx database.Tx, c billing.ModelCharge) error
+	// AdmitModel refuses a request when nothing is left of what may be spent.
+	AdmitModel(ctx context.Context, uid, resultID string, version int) error
 }
 
 // Interpreters run code that finds what earlier code defined.

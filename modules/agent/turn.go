@@ -65,7 +65,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 		return ended{}, err
 	}
 	loop := &Loop{
-		Model: s.Model, System: system, Tools: tools, Limits: s.Settings.Limits, Choice: req.Choice, OneByOne: req.OneByOne, Observer: l,
+		Model: metered{s, l}, System: system, Tools: tools, Limits: s.Settings.Limits, Choice: req.Choice, OneByOne: req.OneByOne, Observer: l,
 		Refresh: j.again,
 	}
 	o, err := loop.Turn(ctx, history, req.Query)

@@ -72,7 +72,7 @@ func (c *cli) root() *cobra.Command {
 		c.demos(),
 		c.command("doctor", "Check what this machine and configuration give", cobra.NoArgs, c.doctor),
 		c.command("config", "Print the configuration in force, secrets hidden", cobra.NoArgs, c.printConfig),
-		c.migrate(), c.key(), c.user(), c.toolset(), c.ptc(), c.credit(), c.tools(), c.scripted(),
+		c.migrate(), c.key(), c.user(), c.toolset(), c.ptc(), c.credit(), c.audit(), c.tools(), c.scripted(),
 	)
 	return root
 }

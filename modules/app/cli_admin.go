@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/audit"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -165,4 +167,33 @@ func (c *cli) ptc() *cobra.Command {
 	explain.Flags().StringVar(&q.Title, "title", "", "title of the run")
 	required(explain, "uid")
 	return c.group("ptc", "Programmatic tool calling", explain)
+}
+
+// audit lists who changed credentials, keys and connections.
+func (c *cli) audit() *cobra.Command {
+	var name string
+	cmd := c.command("audit", "List changes to keys, credentials and connections: of a user, or of operators", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return c.with(cmd, func(ctx context.Context, a *App) error {
+			who := actor.Actor{UID: audit.Operator}
+			if name != "" {
+				u, err := a.Accounts.Service.UserByName(ctx, name)
+				if err != nil {
+					return err
+				}
+				who.UID = u.UID
+			}
+			page, err := a.Accounts.Service.Audit(ctx, who, httpapi.PageQuery{Limit: 200})
+			if err != nil {
+				return err
+			}
+			return c.table(func(w io.Writer) {
+				fmt.Fprintln(w, "WHEN\tWHAT\tOF\tBY KEY")
+				for _, e := range page.Items {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.CreatedAt.Format(time.RFC3339), e.Action, e.Subject, e.KeyID)
+				}
+			})
+		})
+	})
+	cmd.Flags().StringVar(&name, "user", "", "name of the user; the operators' changes when left out")
+	return cmd
 }

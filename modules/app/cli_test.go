@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,7 +70,15 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Equal(t, "The books balance. Users: 1\n", ok("credit", "verify"))
 			require.Equal(t, "created    demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets"))
 			require.Equal(t, "toolset pets: 4 methods\n", ok("toolset", "import", "--openapi", "../openapi/testdata/pets.yaml", "--name", "pets", "--price", "2"))
+			web := httptest.NewServer(http.FileServer(http.Dir("../openapi/testdata")))
+			t.Cleanup(web.Close)
+			code, _, errs := portico(t, env, "toolset", "import", "--openapi", web.URL+"/pets.yaml", "--name", "pets")
+			require.Equal(t, 1, code)
+			require.Contains(t, errs, "prohibited", "a document at a private address needs --egress")
+			require.Contains(t, ok("toolset", "import", "--openapi", web.URL+"/pets.yaml", "--egress", "127.0.0.0/8", "--name", "pets", "--tag", "write", "--out", "-"), "- name: createPet")
 			require.Contains(t, ok("toolset", "import", "--openapi", "../openapi/testdata/pets.yaml", "--name", "pets", "--tag", "read", "--out", "-"), "- name: list_pets")
+			require.Regexp(t, `(?m)^\S+  inventory\.credential  pets  *$`, ok("audit"))
+			require.Regexp(t, `(?m)^\S+  key\.create  ak-`, ok("audit", "--user", "anna"))
 			require.Equal(t, "unchanged  demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets/demo.yaml"))
 
 			var decision struct {

@@ -153,9 +153,13 @@ func testEveryTool(t *testing.T, g *gateway) {
 	require.Len(t, o.ToolCalls, len(everyTool))
 
 	events := map[string]int{}
+	shown := map[string]json.RawMessage{}
 	told, _ := g.watch(t.Context(), g.key, o.ResultID, 0, 10_000)
 	for _, e := range told {
 		events[e.Name+" "+e.Meta.ToolCallID]++
+		if e.Name == "tool_call_end" {
+			shown[e.Meta.ToolCallID] = e.Result.Output
+		}
 	}
 	called := map[string]bool{}
 	for i, c := range everyTool {
@@ -183,6 +187,7 @@ func testEveryTool(t *testing.T, g *gateway) {
 		// It was told once that it began, and once that it ended.
 		require.Equal(t, 1, events["tool_call_start "+call.CallID], c.tool)
 		require.Equal(t, 1, events["tool_call_end "+call.CallID], c.tool)
+		require.JSONEq(t, string(line[1]), string(shown[call.CallID]), c.tool)
 
 		// And billed once, at its price.
 		n := g.count("SELECT count(*) FROM credit_usages WHERE tool_call_id = ?", call.CallID)
@@ -222,6 +227,20 @@ func testEveryTool(t *testing.T, g *gateway) {
 	require.Contains(t, a.raw, `"status":"error","data":{"status":550},"error":"Invalid To header","errorCode":"TOOL_FAILED"`)
 	a = g.send(g.another("ben"), "POST", "/v1/tool/execute", `{"toolsetKey":"gmail","toolName":"GMAIL_SEND_EMAIL","arguments":{"to":"a","body":"x"}}`)
 	require.Contains(t, a.raw, "OAuth connection not authorized for toolset: gmail.")
+	// A file is the caller's own or public, never one of the server's, and never
+	// what a private address answers.
+	sent := g.composio.Requests("POST /api/v3/tools/execute")
+	for value, says := range map[string]string{
+		"/etc/passwd": "Provide a valid Drive fileId", "file:///etc/passwd": "Provide a valid Drive fileId", "df-none": "there is no file df-none of yours",
+		"http://169.254.169.254/latest": "cannot be fetched",
+	} {
+		a := g.send(g.key, "POST", "/v1/tool/execute", `{"toolsetKey":"gmail","toolName":"GMAIL_SEND_EMAIL","arguments":{"to":"a@b.c","body":"x","attachment":"`+value+`"}}`)
+		require.Contains(t, a.raw, "INVALID_ARGUMENTS", value)
+		require.Contains(t, a.raw, says)
+	}
+	require.Equal(t, sent, g.composio.Requests("POST /api/v3/tools/execute"))
+	a = g.send(g.key, "POST", "/v1/tool/execute", `{"toolsetKey":"gmail","toolName":"GMAIL_SEND_EMAIL","arguments":{"to":"a@b.c","body":"x","attachment":"`+g.composio.Store("public", []byte("public"))+`"}}`)
+	require.Contains(t, a.raw, "4c9184f37cff01bcdc32dc486ec36961", "what a URL answers is uploaded")
 	for _, secret := range []string{composiotest.Key, legacysdktest.Token, "shared-vantage-key"} {
 		require.NotContains(t, g.log.String()+o.Stdout, secret)
 	}

@@ -35,6 +35,10 @@ func TestRegression0702PTCIsWrittenOnTheRun(t *testing.T) {
 		o := s.run(map[string]any{"code": "print(1)"})
 		require.Equal(t, 1, s.count("SELECT count(*) FROM action_results WHERE result_id = ? AND ptc_enabled", o.ResultID))
 	})
+}
+
+func TestRegression0702RunsWithoutPTCSaySo(t *testing.T) {
+	t.Parallel()
 	_, env := script(t, "- output: [{text: Hello.}]")
 	each(t, func(t *testing.T, s *instance) {
 		s.invoke(t, map[string]any{"query": "Hi"})

@@ -123,7 +123,7 @@ func (s *Service) Admit(ctx context.Context, c Charge) error {
 		if err := s.allowances(tx, who, now); err != nil {
 			return err
 		}
-		if err := s.within(tx, c, limits, now); err != nil {
+		if err := s.within(tx.Handle, c, limits, now); err != nil {
 			return err
 		}
 		return s.rows.hold(tx, holdRow{
@@ -132,12 +132,24 @@ func (s *Service) Admit(ctx context.Context, c Charge) error {
 	})
 }
 
+// AdmitModel refuses a request to a language model when nothing is left of what
+// may be spent. What it will cost is not known before.
+func (s *Service) AdmitModel(ctx context.Context, uid, resultID string, version int) error {
+	limits, err := s.limitsOf(ctx, uid)
+	if err != nil || limits.none() {
+		return err
+	}
+	return s.DB.InSnapshot(ctx, func(h database.Handle) error {
+		return s.within(h, Charge{UID: uid, ResultID: resultID, Version: version}, limits, s.Now())
+	})
+}
+
 // within refuses what goes over a limit. A call whose price is not known
 // before it has ended is refused when nothing is left.
-func (s *Service) within(tx database.Tx, c Charge, l Limits, now time.Time) error {
+func (s *Service) within(h database.Handle, c Charge, l Limits, now time.Time) error {
 	least := max(c.Price, 1)
 	if l.Run != nil && c.ResultID != "" {
-		spent, err := s.rows.spent(tx.Handle, c.UID, spending{result: c.ResultID, version: c.Version})
+		spent, err := s.rows.spent(h, c.UID, spending{result: c.ResultID, version: c.Version})
 		if err != nil {
 			return err
 		}
@@ -146,7 +158,7 @@ func (s *Service) within(tx database.Tx, c Charge, l Limits, now time.Time) erro
 		}
 	}
 	if l.Day != nil {
-		spent, err := s.rows.spent(tx.Handle, c.UID, spending{since: now.Truncate(24 * time.Hour)})
+		spent, err := s.rows.spent(h, c.UID, spending{since: now.Truncate(24 * time.Hour)})
 		if err != nil {
 			return err
 		}
@@ -157,11 +169,11 @@ func (s *Service) within(tx database.Tx, c Charge, l Limits, now time.Time) erro
 	if l.Overdraft == nil {
 		return nil
 	}
-	b, err := s.balance(tx.Handle, c.UID)
+	b, err := s.balance(h, c.UID)
 	if err != nil {
 		return err
 	}
-	held, err := s.rows.held(tx.Handle, c.UID, spending{})
+	held, err := s.rows.held(h, c.UID, spending{})
 	if err != nil {
 		return err
 	}

@@ -357,6 +357,11 @@ func TestAnotherTenant(t *testing.T) {
 					t.Error(err)
 				}
 			},
+			"AdmitModel": func() { // what others spent is nothing to carol's
+				if err := s.AdmitModel(t.Context(), carol.UID, "ar-1", 0); err != nil {
+					t.Error(err)
+				}
+			},
 			"Refund": func() { // an operator who names another user gives nothing back
 				if _, err := s.Refund(t.Context(), bob.UID, "call-a", ""); !errors.Is(err, billing.ErrNotBilled) {
 					t.Error(err)

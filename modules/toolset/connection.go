@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/portico-run/portico/modules/composio"
@@ -102,7 +100,7 @@ func (s *Service) Connection(ctx context.Context, a actor.Actor, key string) (Co
 	}
 	err = s.DB.InTx(ctx, func(tx database.Tx) error {
 		now := s.Now()
-		metadata, err := json.Marshal(map[string]any{"authConfigId": found.AuthConfig.ID, "createdAt": now.Format(time.RFC3339)})
+		metadata, err := json.Marshal(connectionData{AuthConfigID: found.AuthConfig.ID, CreatedAt: now.Format(time.RFC3339)})
 		if err != nil {
 			return err
 		}
@@ -147,84 +145,6 @@ func (s *Service) Disconnect(ctx context.Context, a actor.Actor, key string) err
 // call says what to do. It is for executors; uid is who the caller is there.
 func (s *Service) Lost(ctx context.Context, uid, key string) error {
 	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.loseConnection(tx, uid, key, s.Now()) })
-}
-
-// How long one process may take to connect a shared account before another one
-// tries, and how often the others look.
-const (
-	connectingTime = time.Minute
-	connectingLook = 200 * time.Millisecond
-)
-
-// sharedAccount is the account behind an API key. It is connected when it is
-// first needed, by one caller of one process: who has written the row connects,
-// the others wait. An account that is at the provider already is taken over.
-func (s *Service) sharedAccount(ctx context.Context, t Toolset) (string, error) {
-	for {
-		row, err := s.rows.anyConnectionRow(s.DB.Read(ctx), t.ProviderUser, t.Key)
-		switch {
-		case err == nil && row.Status == connected && row.ConnectedAccountID != "":
-			return row.ConnectedAccountID, nil
-		case err != nil && !errors.Is(err, database.ErrNotFound):
-			return "", err
-		}
-		var mine bool
-		now := s.Now()
-		err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
-			mine, err = s.rows.claimConnection(tx, connectionRow{
-				UID: t.ProviderUser, IntegrationID: t.Key, Status: connecting, CreatedAt: now, UpdatedAt: now,
-			}, now.Add(-connectingTime))
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-		if mine {
-			return s.connectShared(ctx, t, now)
-		}
-		if err := s.Wait(ctx, connectingLook); err != nil {
-			return "", err
-		}
-	}
-}
-
-func (s *Service) connectShared(ctx context.Context, t Toolset, claimed time.Time) (string, error) {
-	account, err := s.shared(ctx, t)
-	// The caller may be gone: what was connected is recorded anyway.
-	ctx = context.WithoutCancel(ctx)
-	failure := s.DB.InTx(ctx, func(tx database.Tx) error {
-		if err != nil {
-			return s.rows.deleteConnection(tx, t.ProviderUser, t.Key)
-		}
-		if err := s.rows.setConnected(tx, t.ProviderUser, t.Key, account, s.Now()); err != nil {
-			return err
-		}
-		return s.audit(tx, actor.Actor{UID: t.ProviderUser}, "connection.connect", t.Key, map[string]string{"account": account, "claimed": claimed.Format(time.RFC3339)})
-	})
-	return account, errors.Join(err, failure)
-}
-
-func (s *Service) shared(ctx context.Context, t Toolset) (string, error) {
-	toolkit := composio.Toolkit(t.Key)
-	found, err := s.Accounts.ActiveAccount(ctx, t.ProviderUser, toolkit)
-	if err != nil {
-		return "", err
-	}
-	if found != nil {
-		return found.ID, nil
-	}
-	if t.credential == "" {
-		return "", errs.Newf(errs.Forbidden, "Toolset %s has no API key.", t.Key).Do("The operator names one as the credential of the toolset.")
-	}
-	opened, err := s.Box.Open(t.credential)
-	if err != nil {
-		return "", fmt.Errorf("credential of %s: %w", t.Key, err)
-	}
-	c, err := parseCredential(opened)
-	if err != nil {
-		return "", fmt.Errorf("credential of %s: %w", t.Key, err)
-	}
-	return s.Accounts.Connect(ctx, t.ProviderUser, toolkit, strings.TrimSpace(c.Value.Reveal()))
 }
 
 // installConnected gives a user the toolset of a connection, unless it is

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -145,6 +146,24 @@ func TestTheSharedAccountIsMadeOnce(t *testing.T) {
 		_, _, err = s.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
 		require.NoError(t, err)
 		require.Equal(t, 1, provider.Accounts("refly_global"), "what was there was taken over")
+
+		// A process that died while it connected is not waited for for ever.
+		toolset.Exec(t, db, `UPDATE composio_connections SET status = 'connecting', connected_account_id = '', updated_at = ? WHERE integration_id = 'alpha_vantage'`, database.Now().Add(-2*time.Minute))
+		_, _, err = s.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
+		require.NoError(t, err)
+
+		// Another key is another account; the old one is ended.
+		_, err = s.Apply(t.Context(), []toolset.File{{Name: "connected.yaml", Content: []byte(strings.Replace(connectedFile, "the-shared-key", "the-next-key", 1))}})
+		require.NoError(t, err)
+		found, err = s.Identify(t.Context(), ben, "alpha_vantage")
+		require.NoError(t, err)
+		_, before, err := s.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
+		require.NoError(t, err)
+		_, again, err := s.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
+		require.NoError(t, err)
+		require.Equal(t, before, again)
+		require.Equal(t, 1, provider.Accounts("refly_global"))
+		require.Equal(t, 2, provider.Requests("POST /api/v3/connected_accounts"))
 
 		q, err := found.Prices.Price("ALPHA_VANTAGE_SYMBOL_SEARCH", nil, nil)
 		require.NoError(t, err)

@@ -79,9 +79,9 @@ func (repository) claimConnection(tx database.Tx, row connectionRow, since time.
 	return q.RowsAffected == 1, q.Error
 }
 
-func (repository) setConnected(tx database.Tx, uid, key, account string, now time.Time) error {
+func (repository) setConnected(tx database.Tx, uid, key, account, metadata string, now time.Time) error {
 	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&connectionRow{}).Where("integration_id = ?", key).
-		Updates(map[string]any{"status": connected, "connected_account_id": account, "updated_at": now}), ErrNotConnected)
+		Updates(map[string]any{"status": connected, "connected_account_id": account, "metadata": metadata, "updated_at": now}), ErrNotConnected)
 }
 
 func (repository) loseConnection(tx database.Tx, uid, key string, now time.Time) error {

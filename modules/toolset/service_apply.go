@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/audit"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/ids"
 )
@@ -88,6 +90,9 @@ func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err 
 		if err := s.rows.insertInventory(tx, s.inventoryOf(i, now)); err != nil {
 			return false, false, err
 		}
+		if err := s.auditCredential(tx, i.key, i.credential != nil); err != nil {
+			return false, false, err
+		}
 	}
 	steps := []func() (bool, error){
 		func() (bool, error) { return s.applyMethods(tx, i, now) },
@@ -108,10 +113,22 @@ func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err 
 	if changed = changed || len(columns) > 0; changed {
 		// Also where only a method changed: readers keep what they parsed
 		// until this moment moves.
+		_, credential := columns["api_key"]
 		columns["updated_at"] = now
-		err = s.rows.updateInventory(tx, i.key, columns)
+		if err := s.rows.updateInventory(tx, i.key, columns); err != nil {
+			return false, changed, err
+		}
+		err = s.auditCredential(tx, i.key, credential)
 	}
 	return false, changed, err
+}
+
+// auditCredential keeps that an operator changed the credential of a toolset.
+func (s *Service) auditCredential(tx database.Tx, key string, changed bool) error {
+	if !changed {
+		return nil
+	}
+	return s.audit(tx, actor.Actor{UID: audit.Operator}, "inventory.credential", key, nil)
 }
 
 func (s *Service) inventoryOf(i item, now time.Time) inventoryRow {

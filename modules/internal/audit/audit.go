@@ -21,6 +21,9 @@ type Event struct {
 	CreatedAt time.Time
 }
 
+// Operator is whose things are those that no user has.
+const Operator = "operator"
+
 // Write keeps a change by an actor. Detail holds names and ids, never a secret.
 func Write(tx database.Tx, a actor.Actor, action, subject string, detail map[string]string, at time.Time) error {
 	if detail == nil {

@@ -69,7 +69,7 @@ func (r *Resolver) input(ctx context.Context, a actor.Actor, egress []netip.Pref
 			return nil, ErrInput.Do(fmt.Sprintf("%q: the file at this URL cannot be fetched. Give a URL of the public internet that answers with the file, or a Drive fileId.", path)).With(err)
 		}
 		return f, nil
-	case isText && isURL(text), optional:
+	case isText && isURL(text), optional && n.Format != "file":
 		return v, nil
 	}
 	shown, err := json.Marshal(v)
