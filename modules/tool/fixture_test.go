@@ -24,6 +24,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/secretbox"
 	"github.com/portico-run/portico/modules/internal/wake"
 	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
@@ -124,7 +125,7 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Box: box}).Service
+	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
 	_, err = toolsets.Apply(t.Context(), []toolset.File{{Name: "test.yaml", Content: []byte(catalogue)}})
 	require.NoError(t, err)
 	return wire(t, db, toolsets, "process-1", &upstream{})
