@@ -40,3 +40,7 @@ fi
 
 step "Tests"
 tools/with-services.sh go test -race -shuffle=on -timeout 20m ./...
+
+# The race detector makes SQLite ten times slower: under it, a few are tried.
+step "Ten thousand random programs of the ledger"
+tools/with-services.sh go test -timeout 10m -run TestTenThousandProgramsKeepTheLedger ./modules/billing

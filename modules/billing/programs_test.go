@@ -1,0 +1,6 @@
+//go:build !race
+
+package billing_test
+
+// programs is how many random programs are tried.
+const programs = 10_000
