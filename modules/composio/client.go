@@ -44,8 +44,10 @@ type Client struct {
 	lists   map[string]list // of tools, by toolkit
 }
 
+// list is the tools of a toolkit as they were listed, or why they could not be.
 type list struct {
 	tools   []Tool
+	err     error
 	expires time.Time
 }
 

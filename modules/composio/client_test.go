@@ -87,6 +87,25 @@ func TestToolsArePagedAndKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before+2, s.Requests("GET /api/v3/tools"))
 
+	// A service that fails is not asked again at once; what was listed stays.
+	s.Fail(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+	now = now.Add(2 * time.Minute)
+	for range 3 {
+		tools, err := c.Tools(t.Context(), "gmail")
+		require.NoError(t, err)
+		require.Len(t, tools, 3)
+		_, err = c.Tools(t.Context(), "googlesheets")
+		require.Error(t, err)
+	}
+	require.Equal(t, before+4, s.Requests("GET /api/v3/tools"))
+	s.Fail(nil)
+	now = now.Add(15 * time.Second)
+	_, err = c.Tools(t.Context(), "googlesheets")
+	require.NoError(t, err)
+
 	// The path of the version is a setting.
 	_, err = client(t, s, func(d *composio.Deps) { d.Version = "v3.1" }).Tools(t.Context(), "gmail")
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Tool is one action of a toolkit.
@@ -29,6 +30,9 @@ const (
 	maxPages = 20
 )
 
+// failureLife is how long a failure to list tools is remembered.
+const failureLife = 10 * time.Second
+
 // Toolkit is the service's name for a toolset's key (wire contract).
 func Toolkit(key string) string {
 	if service, ok := strings.CutPrefix(key, "google_"); ok {
@@ -47,7 +51,7 @@ func (c *Client) Tools(ctx context.Context, toolkit string) ([]Tool, error) {
 	kept, ok := c.lists[toolkit]
 	c.mu.Unlock()
 	if ok && c.deps.Now().Before(kept.expires) {
-		return kept.tools, nil
+		return kept.tools, kept.err
 	}
 	// The one who asks for all must not give up for all.
 	found := c.loading.DoChan(toolkit, func() (any, error) { return c.load(context.WithoutCancel(ctx), toolkit) })
@@ -63,13 +67,19 @@ func (c *Client) Tools(ctx context.Context, toolkit string) ([]Tool, error) {
 func (c *Client) load(ctx context.Context, toolkit string) ([]Tool, error) {
 	query := url.Values{"toolkit_slug": {toolkit}, "limit": {strconv.Itoa(pageSize)}, "toolkit_versions": {"latest"}}
 	tools, err := pages[Tool](ctx, c, "/tools", query)
-	if err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lists[toolkit] = list{tools, c.deps.Now().Add(c.deps.CacheLife)}
-	return tools, nil
+	now := list{tools: tools, expires: c.deps.Now().Add(c.deps.CacheLife)}
+	if err != nil {
+		// What was listed before is better than nothing, and nobody waits for a
+		// service that fails again and again.
+		now = list{tools: c.lists[toolkit].tools, err: err, expires: c.deps.Now().Add(failureLife)}
+		if now.tools != nil {
+			now.err = nil
+		}
+	}
+	c.lists[toolkit] = now
+	return now.tools, now.err
 }
 
 // pages reads a list to its end.

@@ -35,7 +35,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	}
 	if len(keys) == 0 {
 		for key, kind := range kinds {
-			if exportable(kind) && (s.Provider.Connected() || kind == ConfigBased || kind == LegacySDK) {
+			if s.Provider.Connected() || kind == ConfigBased || kind == LegacySDK {
 				keys = append(keys, key)
 			}
 		}
@@ -56,9 +56,6 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	}
 	return definitions, failures, nil
 }
-
-// exportable reports whether code is generated for toolsets of a kind.
-func exportable(k Kind) bool { return k != MCP && k != Builtin }
 
 func (s *Service) define(ctx context.Context, h database.Handle, key string, kinds map[string]Kind) (Definition, error) {
 	kind, ok := kinds[key]
