@@ -44,7 +44,7 @@ func (s *Service) LimitsOf(ctx context.Context, uid string) (Limits, error) {
 
 // limitsLife is how long the limits of a user are remembered: nearly all calls
 // are made by users without any.
-const limitsLife = 5 * time.Second
+const limitsLife = time.Second
 
 // limitCache remembers the limits of users.
 type limitCache struct {
@@ -82,7 +82,7 @@ func (s *Service) limitsOf(ctx context.Context, uid string) (Limits, error) {
 }
 
 // SetLimits sets what one user may spend; nil leaves it to the server's
-// settings. Every process follows within seconds. It is for operators.
+// settings. Every process follows within a second. It is for operators.
 func (s *Service) SetLimits(ctx context.Context, uid string, l Limits) error {
 	for _, n := range []*money.Amount{l.Run, l.Day, l.Overdraft} {
 		if n != nil && (*n < 0 || *n > money.Max) {

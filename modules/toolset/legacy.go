@@ -54,6 +54,11 @@ func (s *Service) coded(h database.Handle, t Toolset, row usableRow) (Toolset, e
 		return t, fmt.Errorf("config of %s: %w", t.Key, err)
 	}
 	t.credential = row.credential(deref(item.APIKey))
+	if !row.IsGlobal && len(t.Config) > 0 {
+		// The operator opened these networks for the operator's addresses, not
+		// for those that a user names.
+		t.Egress = nil
+	}
 	return t, nil
 }
 

@@ -144,7 +144,7 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), []toolset.File{{Name: "p.yaml", Content: []byte("{key: perplexity, name: Perplexity, credential: {value: operators-key}, config: {baseUrl: 'http://127.0.0.1:9'}}")}})
+		_, err := s.Apply(t.Context(), []toolset.File{{Name: "p.yaml", Content: []byte("{key: perplexity, name: Perplexity, egress: {allow: [127.0.0.0/8]}, credential: {value: operators-key}, config: {baseUrl: 'http://127.0.0.1:9'}}")}})
 		require.NoError(t, err)
 		before, err := s.Identify(t.Context(), anna, "perplexity")
 		require.NoError(t, err)
@@ -167,6 +167,16 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 		theirs, err := s.Identify(t.Context(), ben, "perplexity")
 		require.NoError(t, err)
 		require.Equal(t, before.ToolsetID, theirs.ToolsetID)
+
+		// What the operator opened is for the operator's addresses.
+		require.NotEmpty(t, before.Egress)
+		require.NotEmpty(t, mine.Egress)
+		_, err = s.Update(t.Context(), anna, toolset.Upsert{ToolsetID: mine.ToolsetID, Config: map[string]any{"baseUrl": "http://127.0.0.1:22"}})
+		require.NoError(t, err)
+		mine, err = s.Identify(t.Context(), anna, "perplexity")
+		require.NoError(t, err)
+		require.Equal(t, "http://127.0.0.1:22", mine.Config["baseUrl"])
+		require.Empty(t, mine.Egress)
 
 		// The operator's credential is for what is billed: a user's own toolset
 		// without one has none.
