@@ -21,10 +21,9 @@ import (
 // importToolset makes a toolset of an OpenAPI document.
 func (c *cli) importToolset() *cobra.Command {
 	var source, out string
-	var networks []string
 	var o openapi.Options
 	cmd := c.command("import", "Turn an OpenAPI 3 document into a toolset", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		document, err := readDocument(cmd.Context(), source, networks)
+		document, err := readDocument(cmd.Context(), source, o.Egress)
 		if err != nil {
 			return err
 		}
@@ -62,7 +61,7 @@ func (c *cli) importToolset() *cobra.Command {
 	cmd.Flags().StringVar(&o.Domain, "domain", "", "where the API is, if the document does not say it")
 	cmd.Flags().StringVar(&o.Price, "price", "0", "credits of a call")
 	cmd.Flags().StringVar(&out, "out", "", "write a toolset file instead of loading it; - prints it")
-	cmd.Flags().StringSliceVar(&networks, "egress", nil, "networks beyond the public internet where the document may be")
+	cmd.Flags().StringSliceVar(&o.Egress, "egress", nil, "networks beyond the public internet where the document and the API are")
 	required(cmd, "openapi", "name")
 	return cmd
 }

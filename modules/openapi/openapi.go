@@ -24,6 +24,8 @@ type Options struct {
 	Tags, Operations []string
 	// Domain is where the API is, for documents that do not say it.
 	Domain string
+	// Egress are networks beyond the public internet where the API is.
+	Egress []string
 	// Price is what a call of each method costs, in credits.
 	Price string
 }
@@ -63,8 +65,13 @@ type file struct {
 	Domain       string            `yaml:"domain"`
 	Descriptions map[string]string `yaml:"descriptions,omitempty"`
 	Credential   *credential       `yaml:"credential,omitempty"`
+	Egress       *egress           `yaml:"egress,omitempty"`
 	Billing      string            `yaml:"billing"`
 	Methods      []method          `yaml:"methods"`
+}
+
+type egress struct {
+	Allow []string `yaml:"allow"`
 }
 
 type credential struct {
@@ -117,6 +124,9 @@ func (c *converter) toolset() (file, error) {
 		return out, err
 	}
 	out.Credential = c.credential()
+	if len(c.options.Egress) > 0 {
+		out.Egress = &egress{c.options.Egress}
+	}
 	for _, path := range c.doc.Paths.InMatchingOrder() {
 		item := c.doc.Paths.Find(path)
 		for _, verb := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
