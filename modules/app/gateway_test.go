@@ -64,16 +64,38 @@ func openGateway(t *testing.T, d database.Dialect, more ...string) *gateway {
 // connect is the first user, who connects a mail account.
 func (g *gateway) connect() {
 	g.t.Helper()
-	var uid string
 	users, err := g.app.Accounts.Service.Users(g.t.Context())
 	require.NoError(g.t, err)
-	uid = users[0].UID
+	uid := users[0].UID
+	// listed is how the two lists of the frontend show the mail service.
+	listed := func(path string) (found []string) {
+		var tools []struct {
+			Key, Type  string
+			Authorized bool
+		}
+		require.NoError(g.t, json.Unmarshal(g.send(g.key, "GET", path, nil).body.Data, &tools))
+		for _, one := range tools {
+			switch {
+			case one.Type == "external_oauth":
+				found = append(found, one.Type)
+			case one.Key == "gmail":
+				found = append(found, map[bool]string{true: "authorized", false: "not authorized"}[one.Authorized])
+			}
+		}
+		return found
+	}
+	require.Empty(g.t, listed("/v1/tool/list"))
+	require.Equal(g.t, []string{"external_oauth"}, listed("/v1/tool/list?includeUnauthorized=true"))
+	require.Equal(g.t, []string{"not authorized"}, listed("/v1/tool/user/list"))
 	a := g.send(g.key, "POST", "/v1/tool/composio/gmail/authorize", nil)
 	require.Equal(g.t, 200, a.status, a.raw)
 	require.Contains(g.t, a.raw, `"redirectUrl":"`+g.composio.URL+`/link/`)
 	require.JSONEq(g.t, `{"status":"revoked","integrationId":"gmail"}`, g.send(g.key, "GET", "/v1/tool/composio/gmail/status", nil).raw)
 	account := g.composio.Agree(uid, "gmail")
 	require.JSONEq(g.t, `{"status":"active","connectedAccountId":"`+account+`","integrationId":"gmail"}`, g.send(g.key, "GET", "/v1/tool/composio/gmail/status", nil).raw)
+	require.Equal(g.t, []string{"external_oauth"}, listed("/v1/tool/list"))
+	require.Equal(g.t, []string{"external_oauth"}, listed("/v1/tool/list?includeUnauthorized=true"))
+	require.Equal(g.t, []string{"authorized"}, listed("/v1/tool/user/list"))
 }
 
 // everyTool is a call of every tool of every toolset, and what it costs.

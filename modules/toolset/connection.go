@@ -147,8 +147,8 @@ func (s *Service) Lost(ctx context.Context, uid, key string) error {
 	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.loseConnection(tx, uid, key, s.Now()) })
 }
 
-// installConnected gives a user the toolset of a connection, unless it is
-// everybody's.
+// installConnected gives a user the toolset of a connection, or again the one
+// that the user had, unless it is everybody's.
 func (s *Service) installConnected(tx database.Tx, uid string, item inventoryRow) error {
 	global, err := s.rows.global(tx.Handle, item.Key)
 	switch {
@@ -157,24 +157,17 @@ func (s *Service) installConnected(tx database.Tx, uid string, item inventoryRow
 	case err != nil && !errors.Is(err, database.ErrNotFound):
 		return err
 	}
-	return s.install(tx, uid, item, authOAuth, nil, nil)
-}
-
-// install gives a user a toolset of the inventory, or again one that the user
-// had. A row of everybody's is never touched.
-func (s *Service) install(tx database.Tx, uid string, item inventoryRow, authType string, authData, config *string) error {
-	now := s.Now()
+	now, authType := s.Now(), authOAuth
 	before, err := s.rows.own(tx.Handle, uid, item.Key)
 	if errors.Is(err, database.ErrNotFound) {
 		return s.rows.insertToolset(tx, toolsetRow{
-			ToolsetID: ids.New(ids.Toolset), UID: &uid, Name: item.Name, Key: item.Key, AuthType: &authType, AuthData: authData, Config: config,
-			Enabled: true, CreatedAt: now, UpdatedAt: now,
+			ToolsetID: ids.New(ids.Toolset), UID: &uid, Name: item.Name, Key: item.Key, AuthType: &authType, Enabled: true, CreatedAt: now, UpdatedAt: now,
 		})
 	}
 	if err != nil {
 		return err
 	}
 	return s.rows.updateOwn(tx, uid, before.ToolsetID, map[string]any{
-		"auth_type": authType, "auth_data": authData, "config": config, "enabled": true, "uninstalled": false, "updated_at": now,
+		"auth_type": authType, "auth_data": nil, "enabled": true, "uninstalled": false, "updated_at": now,
 	})
 }
