@@ -42,7 +42,7 @@ func faults() []fault {
 		}
 	}
 	return []fault{
-		{"slow", "TIMEOUT", "did not answer within 1s", func(_ http.ResponseWriter, r *http.Request) {
+		{"slow", "TIMEOUT", "did not answer within 2s", func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}},
@@ -94,6 +94,12 @@ func (c *configured) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail(w, r)
 }
 
+func (c *configured) seen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
 // Whatever goes wrong between the gateway and an upstream of any type: the
 // right error and record, one effect at most, no charge, and no credential in
 // an answer, a record or the log.
@@ -119,7 +125,7 @@ func testFaults(t *testing.T, d database.Dialect) {
 	toolset := func(key, domain string) string {
 		return fmt.Sprintf("{key: %s, name: X, domain: %q, egress: {allow: [127.0.0.0/8]}, credential: {type: bearer, value: %s}, billing: 5, methods: [{name: go, endpoint: /go, request: {type: object}}]}", key, domain, faultKey)
 	}
-	g := openGateway(t, d, "TOOL_TIMEOUT=1s", "COMPOSIO_TIMEOUT=1s", "TOOL_BREAKER_FAILURES=0")
+	g := openGateway(t, d, "TOOL_TIMEOUT=2s", "COMPOSIO_TIMEOUT=2s", "TOOL_RESPONSE_CAP=1MiB", "TOOL_BREAKER_FAILURES=0")
 	g.apply(t, map[string]string{"faulty.yaml": toolset("faulty", plain.URL), "secure.yaml": toolset("secure", secure.URL)})
 	g.connect()
 	kinds := map[string]struct {
@@ -131,11 +137,7 @@ func testFaults(t *testing.T, d database.Dialect) {
 			upstream.mu.Lock()
 			defer upstream.mu.Unlock()
 			upstream.fail = do
-		}, func() int {
-			upstream.mu.Lock()
-			defer upstream.mu.Unlock()
-			return upstream.n
-		}},
+		}, upstream.seen},
 		"composio": {`{"toolsetKey":"gmail","toolName":"GMAIL_SEND_EMAIL","arguments":{"to":"a","body":"b"}}`, func(do func(w http.ResponseWriter, r *http.Request)) {
 			g.composio.Fail(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodPost {
@@ -204,7 +206,7 @@ func TestAnUpstreamThatFailsIsGivenUpForAWhile(t *testing.T) {
 	}
 	require.Equal(t, "SERVER_ERROR", codes[0])
 	require.Equal(t, "UPSTREAM_UNAVAILABLE", codes[7])
-	require.Less(t, upstream.n, 7)
+	require.Less(t, upstream.seen(), 7)
 	require.Contains(t, g.send(g.key, "POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"wait","arguments":{"ms":0}}`).raw, `"status":"success"`)
 }
 

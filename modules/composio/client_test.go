@@ -206,7 +206,11 @@ func TestFaults(t *testing.T) {
 			io.WriteString(w, `{"error":{"message":"bad key `+r.Header.Get("X-Api-Key")+`"}}`)
 		}, "BAD_REQUEST", "bad key [redacted]"},
 	} {
-		c := client(t, s, func(d *composio.Deps) { d.Timeout = 200 * time.Millisecond })
+		c := client(t, s, func(d *composio.Deps) {
+			if name == "slow" {
+				d.Timeout = 100 * time.Millisecond
+			}
+		})
 		before := s.Requests("POST")
 		s.Fail(func(w http.ResponseWriter, r *http.Request) bool {
 			f.fail(w, r)
