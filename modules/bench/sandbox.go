@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portico-run/portico/modules/internal/lifecycle"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
@@ -81,7 +82,7 @@ func withEngine(ctx context.Context, d engineDriver, pool int, work func(e *sand
 // filled waits until the pool is full: its own speed is measured apart.
 func filled(ctx context.Context, e *sandbox.Engine, pool int) error {
 	for e.Stats().Idle < pool {
-		if err := pause(ctx, time.Millisecond); err != nil {
+		if err := lifecycle.Pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -292,15 +293,4 @@ func benchRefill(ctx context.Context, d engineDriver) ([]time.Duration, error) {
 		}
 	}
 	return refill, driver.Close()
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/portico-run/portico/modules/internal/lifecycle"
 )
 
 // settleTime lets the server do what it does after its start.
@@ -83,7 +85,7 @@ func start(ctx context.Context, program, dir string, measure bool) (took time.Du
 		if time.Since(begin) > 10*time.Second {
 			return 0, 0, errors.New("the server did not become ready")
 		}
-		if err := pause(ctx, time.Millisecond); err != nil {
+		if err := lifecycle.Pause(ctx, time.Millisecond); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -91,7 +93,7 @@ func start(ctx context.Context, program, dir string, measure bool) (took time.Du
 	if !measure {
 		return took, 0, nil
 	}
-	if err := pause(ctx, settleTime); err != nil {
+	if err := lifecycle.Pause(ctx, settleTime); err != nil {
 		return 0, 0, err
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portico-run/portico/modules/internal/lifecycle"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
 	"github.com/portico-run/portico/modules/sandbox/guest"
@@ -164,7 +165,7 @@ func settled(ctx context.Context, e *sandbox.Engine, dir string) (trace, error) 
 	if err := filled(ctx, e, 8); err != nil {
 		return trace{}, err
 	}
-	if err := pause(ctx, 2*time.Second); err != nil { // what was killed is removed meanwhile
+	if err := lifecycle.Pause(ctx, 2*time.Second); err != nil { // what was killed is removed meanwhile
 		return trace{}, err
 	}
 	return look(dir)
