@@ -78,6 +78,9 @@ func (s *Service) UserByName(ctx context.Context, name string) (User, error) {
 	return s.rows.userByName(s.DB.Read(ctx), name)
 }
 
+// firstKey is the name of the key of the first user.
+const firstKey = "first key"
+
 // Bootstrap makes the first user and its key when there is no user at all.
 // Any number of processes may call it at once: one of them creates.
 func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plaintext, created bool, err error) {
@@ -89,8 +92,12 @@ func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plain
 		if u, err = s.insertUser(tx, name, ""); err != nil {
 			return err
 		}
-		_, key, err = s.insertKey(tx, u.UID, "first key", actor.Full, nil)
-		return err
+		k, plain, err := s.insertKey(tx, u.UID, firstKey, actor.Full, nil)
+		if err != nil {
+			return err
+		}
+		key = plain
+		return audit.Write(tx, actor.Actor{UID: u.UID}, "key.create", k.ID, map[string]string{"name": firstKey}, s.Now())
 	})
 	if database.IsDuplicate(err) {
 		return User{}, "", false, nil // another process was faster
