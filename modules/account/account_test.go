@@ -2,6 +2,8 @@ package account_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,6 +157,32 @@ func TestLifeOfAKey(t *testing.T) {
 		for name, days := range map[string]int{" ": 0, strings.Repeat("x", 101): 0, "ok": -1, "also ok": 3651} {
 			if _, _, err := b.CreateKey(t.Context(), b.alice, name, days); errs.CodeOf(err) != errs.Invalid {
 				t.Errorf("key %q for %d days: %v", name, days, err)
+			}
+		}
+	})
+}
+
+// The database cannot give away a key: it has the SHA-256, and the beginning
+// that lists show.
+func TestKeysAreStoredAsHashes(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		b := setup(t, db)
+		_, lasting := b.key(t, 0)
+		temporary, err := b.TemporaryKey(t.Context(), b.alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plain := range []string{lasting, temporary.Reveal()} {
+			sum := sha256.Sum256([]byte(plain))
+			var rows []map[string]any
+			if err := database.Unscoped(db.Read(t.Context())).Table("user_api_keys").Where("key_hash = ?", hex.EncodeToString(sum[:])).Find(&rows).Error; err != nil || len(rows) != 1 {
+				t.Fatalf("%d keys of this hash, %v", len(rows), err)
+			}
+			for column, value := range rows[0] {
+				if strings.Contains(fmt.Sprint(value), plain) {
+					t.Errorf("%s holds the key", column)
+				}
 			}
 		}
 	})

@@ -207,6 +207,25 @@ func TestAgentWithoutCode(t *testing.T) {
 	}, append(env, "PTC_MODE=off")...)
 }
 
+// The record of a run says what it was and what was asked.
+func TestWhatARunRecords(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, "- output: [{text: Hello.}]")
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	require.Equal(t, "finish", s.invoke(t, map[string]any{"query": "Who?", "title": "Mine", "resultId": "ar-asked"}).Status)
+	a := s.send(s.key, "GET", "/v1/action/result?resultId=ar-asked", nil)
+	var asked struct {
+		Type, Title string
+		Input       map[string]any
+	}
+	require.NoError(t, json.Unmarshal(a.body.Data, &asked))
+	require.Equal(t, "skill", asked.Type)
+	require.Equal(t, "Mine", asked.Title)
+	require.Equal(t, "Who?", asked.Input["query"])
+	o := s.run(map[string]any{"code": "pass"})
+	require.Contains(t, s.send(s.key, "GET", "/v1/action/result?resultId="+o.ResultID, nil).raw, `"type":"execute_code"`)
+}
+
 // An abort ends the model's tools, from any server; a run of somebody else's
 // cannot be seen, watched or ended.
 func TestAgentAborted(t *testing.T) {

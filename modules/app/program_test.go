@@ -324,6 +324,27 @@ func TestRunsAreNamedByTheirCallers(t *testing.T) {
 	})
 }
 
+// The first version of a run is not named, as the SDK expects; the next one is.
+func TestVersionsInTheEnvironment(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	const code = "import os; print(sorted((k, os.environ[k]) for k in os.environ if k in ('REFLY_RESULT_ID', 'REFLY_RESULT_VERSION', 'REFLY_CANVAS_ID')))"
+	require.Equal(t, "[('REFLY_RESULT_ID', 'ar-again')]\n", s.run(map[string]any{"code": code, "resultId": "ar-again"}).Stdout)
+	require.Equal(t, "[('REFLY_RESULT_ID', 'ar-again'), ('REFLY_RESULT_VERSION', '1')]\n", s.run(map[string]any{"code": code, "resultId": "ar-again"}).Stdout)
+}
+
+// A program is refused toolsets that are not on the list of those that may be
+// called from code, and so are the calls of one that names none.
+func TestTheAllowlistHoldsForCalls(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite), "PTC_TOOLSET_ALLOWLIST=other")
+	a := s.send(s.key, "POST", "/v1/sandbox/execute", map[string]any{"code": "pass", "language": "python", "toolsets": []string{"demo"}})
+	require.Equal(t, 403, a.status, a.raw)
+	o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.wait(ms=0, file_name_title='x')['errorCode'])"})
+	require.Equal(t, "TOOLSET_NOT_ALLOWED\n", o.Stdout, o.Stderr)
+	require.Zero(t, s.count("SELECT count(*) FROM tool_call_results WHERE type = 'ptc' AND status = 'completed'"))
+}
+
 func TestThePolicyIsEnforced(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "PTC_MODE=on", "PTC_TOOLSET_BLOCKLIST=demo", "PTC_DEBUG=opt-out")

@@ -1,48 +1,64 @@
 package app_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Every requirement has a row in the table, and every test that a row names
-// exists.
+// Each of the five documents has its rows, numbered without a gap. Every row
+// names tests that exist, or says that it is for later.
 func TestRequirementsHaveTests(t *testing.T) {
 	t.Parallel()
-	defined := map[string]bool{}
+	defined := testNames(t)
+	text, err := os.ReadFile(filepath.Join(root, "REQUIREMENTS.md"))
+	require.NoError(t, err)
+	row := regexp.MustCompile(`^\| ([A-Z])(\d+) \| (.+) \| (.+) \|$`)
+	numbered := regexp.MustCompile(`^\|\s*[A-Z]\d`)
+	counts := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		m := row.FindStringSubmatch(line)
+		if m == nil {
+			require.False(t, numbered.MatchString(line), "no row: %s", line)
+			continue
+		}
+		letter, id, tests := m[1], m[1]+m[2], m[4]
+		counts[letter]++
+		require.Equal(t, strconv.Itoa(counts[letter]), m[2], "%s does not follow the row before it", id)
+		if tests == "later" {
+			continue
+		}
+		for of := range strings.SplitSeq(tests, " · ") {
+			named := regexp.MustCompile("^`([a-z/]+)` (.+)$").FindStringSubmatch(of)
+			require.NotNil(t, named, "%s: %s", id, of)
+			for name := range strings.SplitSeq(named[2], ", ") {
+				require.True(t, defined[named[1]+" "+name], "%s: there is no %s in %s", id, name, named[1])
+			}
+		}
+	}
+	require.Len(t, counts, 5, "%v", counts)
+	for _, letter := range []string{"A", "B", "C", "P", "R"} {
+		require.Positive(t, counts[letter], "%s has no row", letter)
+	}
+}
+
+// testNames are the tests of the repository, each after its package.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
 	for _, s := range sources(t) {
 		if !strings.HasSuffix(s.path, "_test.go") {
 			continue
 		}
 		for name := range s.Scope.Objects {
-			defined[filepath.ToSlash(s.pkg)+" "+name] = true
+			names[filepath.ToSlash(s.pkg)+" "+name] = true
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(root, "REQUIREMENTS.md"))
-	require.NoError(t, err)
-	rows := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\| ([AC]\d+) \| .+ \| (.+) \|$`).FindAllStringSubmatch(string(text), -1) {
-		rows[m[1]] = m[2]
-	}
-	for letter, last := range map[string]int{"A": 24, "C": 21} {
-		for n := 1; n <= last; n++ {
-			id := fmt.Sprintf("%s%d", letter, n)
-			require.NotEmpty(t, rows[id], "%s has no row", id)
-		}
-	}
-	for id, tests := range rows {
-		for of := range strings.SplitSeq(tests, " · ") {
-			m := regexp.MustCompile("^`([a-z/]+)` (.+)$").FindStringSubmatch(of)
-			require.NotNil(t, m, "%s: %s", id, of)
-			for name := range strings.SplitSeq(m[2], ", ") {
-				require.True(t, defined[m[1]+" "+name], "%s: there is no %s in %s", id, name, m[1])
-			}
-		}
-	}
+	return names
 }

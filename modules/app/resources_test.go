@@ -88,3 +88,19 @@ print(Studio.measure(image="/etc/passwd", file_name_title="x")["error"])
 		require.Equal(t, 404, s.send(s.another("ben"), "GET", "/v1/"+path, nil).status)
 	})
 }
+
+// A call outside of programs puts what it draws into the canvas that it names,
+// which must be the caller's.
+func TestCanvasOfACall(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		s.apply(t, map[string]string{"studio.yaml": studio(t)})
+		canvas := s.canvas("pictures")
+		const body = `{"toolsetKey":"studio","toolName":"draw","arguments":{"file_name_title":"Here"}}`
+		a := s.send(s.key, "POST", "/v1/tool/execute", body, "x-refly-canvas-id", canvas)
+		require.Equal(t, 200, a.status, a.raw)
+		require.Equal(t, "Here.png", names(s.files(canvas)))
+		require.Equal(t, 403, s.send(s.another("ben"), "POST", "/v1/tool/execute", body, "x-refly-canvas-id", canvas).status)
+		require.Len(t, s.files(canvas), 1)
+	})
+}

@@ -382,6 +382,24 @@ func TestExport(t *testing.T) {
 	})
 }
 
+// A server of MCP is no toolset that can be exported, also for its owner.
+func TestServersAreNotExported(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := service(t, db)
+		toolset.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('mine', 'sse', 'u-anna')`)
+		all, failures, err := s.Export(t.Context(), anna, nil)
+		require.NoError(t, err)
+		require.Empty(t, all)
+		require.Empty(t, failures)
+		all, failures, err = s.Export(t.Context(), anna, []string{"mine"})
+		require.NoError(t, err)
+		require.Empty(t, all)
+		require.Len(t, failures, 1)
+		require.Equal(t, errs.ToolsetMissing, errs.CodeOf(failures[0].Problem))
+	})
+}
+
 func FuzzApply(f *testing.F) {
 	for _, name := range []string{"weather.yaml", "bad.yaml"} {
 		content, err := os.ReadFile(filepath.Join("testdata", name))
