@@ -40,6 +40,10 @@ bench: setup ## Measure against the baselines, in one run
 soak: setup ## Run 20,000 executions and look at what they leave
 	@go run ./modules/bench -only soak
 
+.PHONY: mutants
+mutants: ## Break the program in many ways and see whether tests notice (ONLY="name...")
+	@tools/mutants.sh $(ONLY)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)

@@ -132,6 +132,9 @@ func TestOneCallIsChargedOnce(t *testing.T) {
 		if rows, amount := total(t, s, a); rows != 1 || amount != credit {
 			t.Errorf("%d rows, %v credits", rows, amount)
 		}
+		if b := balance(t, s, a); b.Net != 9*credit {
+			t.Errorf("one call of 1 credit left %+v of 10", b)
+		}
 	})
 }
 
