@@ -148,6 +148,7 @@ func TestDataMustBeOneLine(t *testing.T) {
 	for _, data := range []string{"", "a\nid: 9", "a\rid: 9"} {
 		l := newLog()
 		l.add(data)
+		l.end()
 		address, ends := serve(t, sse.Server{}, func() sse.Source { return &reader{log: l} })
 		body, err := io.ReadAll(get(t, address).Body)
 		require.NoError(t, err)
