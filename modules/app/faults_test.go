@@ -60,6 +60,7 @@ func faults() []fault {
 		{"429 with Retry-After", "RATE_LIMIT_ERROR", "Try again after 9s", status(429, "Retry-After", "9")},
 		{"429 without", "RATE_LIMIT_ERROR", "refused", status(429)},
 		{"500", "SERVER_ERROR", "refused", status(500)},
+		{"503", "SERVER_ERROR", "refused", status(503)},
 		{"invalid JSON", "INVALID_RESPONSE", "", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"data": "%s`, sent(r))

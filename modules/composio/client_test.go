@@ -192,6 +192,7 @@ func TestFaults(t *testing.T) {
 		"slow":         {hang, "TIMEOUT", "did not answer"},
 		"429":          {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "7"); w.WriteHeader(429) }, "RATE_LIMIT_ERROR", "Try again after 7s"},
 		"500":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "SERVER_ERROR", "500"},
+		"503":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "SERVER_ERROR", "503"},
 		"invalid JSON": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":`) }, "INVALID_RESPONSE", "not the JSON"},
 		"cut": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "999")
