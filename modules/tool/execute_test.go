@@ -356,6 +356,13 @@ func TestCloseProgramWaitsForItsCalls(t *testing.T) {
 			}
 		})
 		<-began
+		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := f.Service.CloseProgram(soon, p, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
+		require.Error(t, err, "the program ended before its call")
+		still, err := f.Service.Call(t.Context(), anna, p.CallID)
+		require.NoError(t, err)
+		require.Equal(t, tool.Executing, still.Status)
 		both.Go(func() { f.close(p) })
 		close(finish)
 		both.Wait()
