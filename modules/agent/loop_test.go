@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -581,4 +582,30 @@ func TestToolsChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ok", o.Text)
 	require.Equal(t, 2, asked, "before every request but the first")
+}
+
+// A13: of calls that conflict the next one begins when the one before has
+// ended, however long that takes.
+func TestToolsThatConflictDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var inside, most atomic.Int64
+		slow := tool("slow", func(context.Context, agent.Call) (string, error) {
+			most.Store(max(most.Load(), inside.Add(1)))
+			defer inside.Add(-1)
+			<-time.After(time.Second) // it passes when everything else waits
+			return "done", nil
+		})
+		slow.Serial = true
+		tools, err := agent.NewTools(slow)
+		require.NoError(t, err)
+		m := &canned{calls: []model.Item{call(t, "a", "slow", `{"n":1}`), call(t, "b", "slow", `{"n":2}`), call(t, "c", "slow", `{"n":3}`)}}
+		loop := &agent.Loop{Model: m, Tools: tools, Observer: &recorder{}}
+		begin := time.Now()
+		o, err := loop.Turn(t.Context(), nil, "Go")
+		require.NoError(t, err)
+		require.Equal(t, 3, o.Calls)
+		require.Equal(t, int64(1), most.Load())
+		require.Equal(t, 3*time.Second, time.Since(begin))
+	})
 }
