@@ -85,7 +85,8 @@ const (
 // Stub is a tool that the program finds as a function, ready to call. In
 // Python it takes positional and keyword arguments and may be awaited or not;
 // in JavaScript it takes an object and returns a promise; in bash it takes a
-// JSON text and prints one. Arguments that are None are not sent.
+// JSON text and prints one. Arguments that are None are not sent, except
+// required ones that may be null.
 type Stub struct {
 	// Identifier is the function's name, valid in the job's language.
 	Identifier string `json:"identifier"`
@@ -105,6 +106,9 @@ type Stub struct {
 type Parameter struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
+	// Nullable says that null is a value of it. Only then is a required
+	// argument sent that is given as None.
+	Nullable bool `json:"nullable,omitempty"`
 }
 
 // File is one file in a folder of the sandbox.

@@ -61,6 +61,14 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			results[i] = map[string]any{"error": "it failed"}
 			continue
 		}
+		if c.Name == "same" { // gives back what it is given
+			var input struct {
+				N json.RawMessage `json:"n"`
+			}
+			_ = json.Unmarshal(c.Input, &input) // then it gives null
+			results[i] = map[string]any{"result": input.N}
+			continue
+		}
 		results[i] = map[string]any{"result": echo(c)}
 	}
 	h.note(strings.Join(names, " "))
@@ -79,13 +87,19 @@ func stubs() []sandbox.Stub {
 	return []sandbox.Stub{
 		{Identifier: "get", Name: "get-it", Doc: "Gets it.\n\nParameters:\n    n: a number", Parameters: []sandbox.Parameter{{Name: "n", Required: true}, {Name: "unit"}}},
 		{Identifier: "fails", Name: "fails", Open: true},
+		{Identifier: "same", Name: "same", Parameters: []sandbox.Parameter{{Name: "n", Required: true, Nullable: true}, {Name: "unit"}}},
 	}
 }
 
 func (s Suite) calls(t *testing.T, language sandbox.Language, code string) (sandbox.Result, []string) {
 	t.Helper()
+	return callsOn(t, s.open(t, sandbox.Limits{}), language, code)
+}
+
+func callsOn(t *testing.T, d sandbox.Driver, language sandbox.Language, code string) (sandbox.Result, []string) {
+	t.Helper()
 	h := &host{}
-	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{Code: code, Language: language, Gateway: h, Stubs: stubs(), Timeout: 20 * time.Second})
+	r := run(t, d, sandbox.Job{Code: code, Language: language, Gateway: h, Stubs: stubs(), Timeout: 20 * time.Second})
 	return r, h.rounds
 }
 
@@ -164,8 +178,8 @@ ToolExecutionError: it failed
 	for code, want := range map[string]string{
 		"try: await fails()\nexcept ToolExecutionError as e: print(e)":                                            "it failed\n",
 		"rs = await asyncio.gather(get(n=1), fails(), return_exceptions=True)\nprint(rs[0]['name'], repr(rs[1]))": "get-it ToolExecutionError('it failed')\n",
-		"try: await get(m=1)\nexcept TypeError as e: print(e)":                                                    "get() missing a required argument: 'n'\n",
-		"try: await get(n=1, m=1)\nexcept TypeError as e: print(e)":                                               "get() got an unexpected keyword argument 'm'\n",
+		"try: await get(m=1)\nexcept TypeError as e: print(e)":                                                    "get() missing a required argument: 'n'. It takes: n, unit.\n",
+		"try: await get(n=1, m=1)\nexcept TypeError as e: print(e)":                                               "get() got an unexpected keyword argument 'm'. It takes: n, unit.\n",
 		"try: await get(n=object())\nexcept TypeError as e: print(e)":                                             "get(): an argument cannot be sent as JSON: object is not JSON\n",
 		"try: await get(n=float('nan'))\nexcept TypeError as e: print(e)":                                         "get(): an argument cannot be sent as JSON: Out of range float values are not JSON compliant\n",
 		"try: other()\nexcept NameError as e: print('no others')":                                                 "no others\n",
@@ -173,7 +187,7 @@ ToolExecutionError: it failed
 		r, _ := s.calls(t, sandbox.Python, code)
 		require.Equal(t, want, r.Stdout, "%s: %s", code, r.Stderr)
 	}
-	r, rounds := s.calls(t, sandbox.Python, "f = fails\nf(a=2)\nprint('end')")
+	r, rounds := s.calls(t, sandbox.Python, "async def main(f): await f\nf = fails(a=2)\nif 0: asyncio.run(main(f))\nprint('end')")
 	require.Equal(t, "end\n", r.Stdout)
 	require.Equal(t, "fails() was not awaited and failed: it failed\n", r.Stderr)
 	require.Equal(t, []string{`fails({"a":2})`}, rounds)

@@ -97,6 +97,8 @@ func (s Suite) Conformance(t *testing.T) {
 		"rounds":        s.testRounds,
 		"call styles":   s.testCallStyles,
 		"call errors":   s.testCallErrors,
+		"plain values":  s.testPlainValues,
+		"later values":  s.testLaterValues,
 		"arguments":     s.testArguments,
 		"direct calls":  s.testDirectCalls,
 		"bash calls":    s.testBashCalls,

@@ -2,7 +2,7 @@
 thread or in neither. Calls that are made together leave together."""
 
 import asyncio
-import collections.abc
+import functools
 import inspect
 import json
 import keyword
@@ -11,9 +11,10 @@ import threading
 import time
 import uuid
 import weakref
-from concurrent.futures import Future
 
-from portico_runtime import channel
+from portico_runtime import channel, errors, suggest
+from portico_runtime.errors import ToolExecutionError
+from portico_runtime.pending import Call, done, is_call
 
 CALLS = "/v1/program/calls"
 EXECUTE = "/v1/tool/execute"
@@ -22,15 +23,13 @@ EXECUTE = "/v1/tool/execute"
 TOGETHER = 0.002
 RESTLESS = 0.05
 
-
-class ToolExecutionError(Exception):
-    """A tool failed; the message is the tool's."""
-
-    __module__ = "__main__"  # where programs find it, and tracebacks say it is
+# The awaited form of each tool, by the function that programs have.
+_forms = {}
 
 
 def define(stub):
-    """Make the function for one tool."""
+    """Make the function for one tool. A call of it gives the result; where the
+    program awaits that, later() takes its place."""
     parameters = [
         inspect.Parameter(
             p["name"],
@@ -49,21 +48,32 @@ def define(stub):
         parameters.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
     signature = inspect.Signature(parameters)
     name, identifier, toolset = stub["name"], stub["identifier"], stub.get("toolset", "")
+    nullable = {p["name"] for p in stub["parameters"] or [] if p["required"] and p.get("nullable")}
 
-    def tool(*args, **kwargs):
+    def begin(*args, **kwargs):
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError("%s() %s" % (identifier, error)) from None
+            raise TypeError("%s() %s%s" % (identifier, error, _advice(error, stub))) from None
         given.update(given.pop(rest, {}))
-        given = {key: value for key, value in given.items() if value is not None}
+        given = {key: value for key, value in given.items() if value is not None or key in nullable}
         return rounds.call(name, toolset, given, identifier)
 
-    tool.__name__ = tool.__qualname__ = identifier
-    tool.__doc__ = stub.get("doc") or None
-    tool.__signature__ = signature
-    tool._is_coroutine = asyncio.coroutines._is_coroutine
+    def tool(*args, **kwargs):
+        return rounds.finish(begin(*args, **kwargs))
+
+    for form in (tool, begin):
+        form.__name__ = form.__qualname__ = identifier
+        form.__doc__ = stub.get("doc") or None
+        form.__signature__ = signature
+        form._is_coroutine = asyncio.coroutines._is_coroutine
+    _forms[tool] = begin
     return tool
+
+
+def _advice(error, stub):
+    names = [p["name"] for p in stub["parameters"] or []]
+    return "%s. It takes: %s." % (suggest.near(str(error).rpartition("argument ")[2].strip("'"), names), ", ".join(names) or "nothing")
 
 
 def encode(value, what):
@@ -75,7 +85,7 @@ def encode(value, what):
 
 
 def _plain(value):
-    if isinstance(value, Call):
+    if is_call(value):
         return value.result()
     if hasattr(value, "isoformat"):
         return value.isoformat()
@@ -94,103 +104,35 @@ def _plain(value):
     raise TypeError("%s is not JSON" % type(value).__name__)
 
 
-class Call(collections.abc.Coroutine):
-    """A call that was made. Awaiting it gives the result; so does using it as
-    if it were the result."""
-
-    def __init__(self, body, identifier):
-        self.body = body
-        self.identifier = identifier
-        self.future = Future()
-        self.seen = False
-        self._steps = None
-
-    def result(self):
-        """Wait for the result without an event loop."""
-        self.seen = True
-        if not self.future.done():
-            rounds.flush()
-        return self.future.result()
-
-    def __await__(self):
-        self.seen = True
-        if self.future.done():
-            return self.future.result()
-        rounds.rest()
-        return (yield from asyncio.wrap_future(self.future).__await__())
-
-    def _run(self):
-        if self._steps is None:
-            self._steps = self.__await__()
-        return self._steps
-
-    def send(self, value):
-        return self._run().send(value)
-
-    def throw(self, *error):
-        return self._run().throw(*error)
-
-    def close(self):
-        if self._steps is not None:
-            self._steps.close()
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.result(), name)
-
-    def __getitem__(self, key):
-        return self.result()[key]
-
-    def __iter__(self):
-        return iter(self.result())
-
-    def __len__(self):
-        return len(self.result())
-
-    def __contains__(self, item):
-        return item in self.result()
-
-    def __str__(self):
-        return str(self.result())
-
-    def __format__(self, form):
-        return format(self.result(), form)
-
-    def __float__(self):
-        return float(self.result())
-
-    def __int__(self):
-        return int(self.result())
-
-    def __bool__(self):
-        return bool(self.result())
-
-    def __add__(self, other):
-        return self.result() + other
-
-    def __radd__(self, other):
-        return other + self.result()
-
-    def __sub__(self, other):
-        return self.result() - other
-
-    def __mul__(self, other):
-        return self.result() * other
-
-    def __truediv__(self, other):
-        return self.result() / other
-
-    def __lt__(self, other):
-        return self.result() < other
-
-    def __gt__(self, other):
-        return self.result() > other
+def later(function):
+    """The form of a tool whose calls are awaited; anything else as it is."""
+    if isinstance(function, functools.partial):
+        return functools.partial(later(function.func), *function.args, **function.keywords)
+    try:
+        return _forms.get(function, function)
+    except TypeError:
+        return function  # it cannot be hashed
 
 
-def result(call):
-    """What a call that is not awaited stands for."""
-    return call.result() if isinstance(call, Call) else call
+def key(made):
+    """A call as the member of a set, or as a key."""
+    if is_call(made):
+        made.keyed = True
+    return made
+
+
+def ready(value):
+    """Something to await: a plain value is its own result. What else cannot be
+    awaited stays what it is, and Python says so."""
+    return done(value) if type(value) in _PLAIN else value
+
+
+def each(values):
+    """The same for several."""
+    return [ready(value) for value in values]
+
+
+_PLAIN = (dict, list, str, int, float, bool, type(None))
 
 
 class Rounds:
@@ -206,20 +148,23 @@ class Rounds:
     def call(self, name, toolset, arguments, identifier):
         if toolset:
             body = encode({"toolsetKey": toolset, "toolName": name, "arguments": arguments}, identifier)
-            made = Call(body, identifier)
+            made = Call(body, identifier, self)
             _execute(made)
         else:
-            made = Call(encode({"name": name, "input": arguments}, identifier), identifier)
+            made = Call(encode({"name": name, "input": arguments}, identifier), identifier, self)
             with self._lock:
                 if not self._pending:
                     self._since = time.monotonic()
                 self._pending.append(made)
         with self._lock:
             self._all = [c for c in self._all if not (c.seen and c.future.done())] + [made]
+        return made
+
+    def finish(self, made):
+        """Wait for a call. Those of several threads leave together."""
         if threading.current_thread() is not threading.main_thread() and not looping():
             time.sleep(TOGETHER)
-            return made.result()
-        return made
+        return made.result()
 
     def flush(self):
         """Send what waits, as one round."""
@@ -306,50 +251,45 @@ def _send(batch):
     body = b'{"calls":[' + b",".join(made.body for made in batch) + b"]}"
 
     def done(answer, error):
-        try:
-            results = _results(answer, error, len(batch))
-        except Exception as failure:
-            for made in batch:
-                made.future.set_exception(failure)
-            return
+        results, why = _results(answer, error, len(batch))
         for made, item in zip(batch, results):
-            _resolve(made, item)
+            if why is not None:
+                made.future.set_exception(why(made.identifier))
+            elif item.get("error") is not None:
+                made.future.set_exception(ToolExecutionError(item["error"], tool=made.identifier))
+            else:
+                made.future.set_result(item.get("result"))
 
     _submit(CALLS, {"Content-Type": "application/json"}, body, done)
 
 
 def _results(answer, error, count):
+    """The results of a round, or what makes an exception for each call."""
+    nothing = [None] * count
     if error is not None:
-        raise ToolExecutionError("the tools cannot be reached: %s" % error)
-    status, _, body = answer
+        return nothing, lambda tool: errors.unreachable(error, tool)
+    status, headers, body = answer
     envelope = _decode(body)
     if status != 200:
-        raise ToolExecutionError(_message(envelope, status))
+        return nothing, lambda tool: errors.refused(status, headers, envelope, tool)
     results = envelope.get("results")
     if not isinstance(results, list) or len(results) != count:
-        raise ToolExecutionError("the answer does not fit the calls")
-    return results
-
-
-def _resolve(made, item):
-    if item.get("error") is not None:
-        made.future.set_exception(ToolExecutionError(item["error"]))
-    else:
-        made.future.set_result(item.get("result"))
+        return nothing, lambda tool: ToolExecutionError("the answer does not fit the calls", "E0000", status, tool=tool)
+    return results, None
 
 
 def _execute(made):
     def done(answer, error):
         if error is not None:
-            made.future.set_exception(ToolExecutionError("the tools cannot be reached: %s" % error))
+            made.future.set_exception(errors.unreachable(error, made.identifier))
             return
-        status, _, body = answer
+        status, headers, body = answer
         envelope = _decode(body)
         data = envelope.get("data")
         if status != 200 or not isinstance(data, dict):
-            made.future.set_exception(ToolExecutionError(_message(envelope, status)))
+            made.future.set_exception(errors.refused(status, headers, envelope, made.identifier))
         elif data.get("status") == "error":
-            made.future.set_exception(ToolExecutionError(data.get("error") or "the tool failed"))
+            made.future.set_exception(errors.failed(status, headers, data, made.identifier))
         else:
             made.future.set_result(data.get("data"))
 
@@ -364,8 +304,3 @@ def _decode(body):
     except ValueError:
         envelope = None
     return envelope if isinstance(envelope, dict) else {}
-
-
-def _message(envelope, status):
-    text = " ".join(t for t in (envelope.get("errMsg"), envelope.get("errDetail")) if isinstance(t, str) and t)
-    return text or "the tools answered with status %d" % status

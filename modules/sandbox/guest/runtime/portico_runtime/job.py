@@ -35,10 +35,10 @@ def list_fonts():
 
 
 COMMON = (
-    "ast", "asyncio", "base64", "collections", "concurrent.futures", "csv", "datetime", "functools", "hashlib",
+    "ast", "asyncio", "base64", "collections", "concurrent.futures", "csv", "datetime", "difflib", "functools", "hashlib",
     "http.client", "inspect", "io", "itertools", "json", "linecache", "math", "queue", "random", "re", "selectors",
     "signal", "socket", "tempfile", "threading", "time", "traceback", "types", "typing", "uuid",
-    "portico_runtime.calls", "portico_runtime.catalog", "portico_runtime.channel", "portico_runtime.program", "portico_runtime.repl", "portico_runtime.rewrite",
+    "portico_runtime.program", "portico_runtime.repl",
 )  # fmt: skip
 
 

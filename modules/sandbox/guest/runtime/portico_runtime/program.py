@@ -3,33 +3,18 @@
 import ast
 import asyncio
 import atexit
+import builtins
 import functools
-import importlib
 import linecache
 import os
 import random
 import sys
 import threading
-import traceback
 import types
 
 import portico_runtime.job
-from portico_runtime import calls, catalog, channel, rewrite
-
-PROGRAM = "/mnt/data/main.py"
-RUNTIME = "/run/portico-python/"
-# How the names of the cells of a persistent interpreter begin.
-CELL = "<cell "
-
-# Names that programs use without importing them, and what they mean.
-_KNOWN = {
-    "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "pa": "pyarrow",
-    **{name: name for name in (
-        "asyncio", "collections", "csv", "datetime", "functools", "io", "itertools", "json", "math", "matplotlib", "numpy",
-        "os", "pandas", "pyarrow", "random", "re", "scipy", "sklearn", "statistics", "sys", "time", "typing",
-    )},
-    **{name: "typing:" + name for name in ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Union")},
-}  # fmt: skip
+from portico_runtime import calls, catalog, channel, errors, known, pending, rewrite, trace
+from portico_runtime.trace import PROGRAM
 
 
 def warm():
@@ -44,10 +29,17 @@ def warm():
     # The working directory comes last, so that a file there cannot take the
     # place of a module of the library.
     sys.path.append("/mnt/data")
-    sys.excepthook = show
-    threading.excepthook = _show_thread
+    sys.excepthook = trace.show
+    threading.excepthook = trace.show_thread
     asyncio.set_event_loop_policy(calls.LoopPolicy())
     asyncio.run = _run
+    known.warm()
+    pending.known_to_libraries()
+    for name, function in (
+        (rewrite.LATER, calls.later), (rewrite.READY, calls.ready), (rewrite.EACH, calls.each), (rewrite.KEY, calls.key),
+        (rewrite.RETURN, rewrite.Return),
+    ):  # fmt: skip
+        setattr(builtins, name, function)
     tree = ast.parse("import json\nif json: return json.dumps([x for x in (1, 2)])\n")
     rewrite.rewrite(tree, ("warm",))
     compile(tree, PROGRAM, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -69,14 +61,12 @@ def load(job):
     program.__builtins__ = __builtins__
     sys.modules["__main__"] = program
     names = program.__dict__
+    names.update(known.names())
+    names["ToolExecutionError"] = errors.ToolExecutionError
     for stub in job["stubs"] or []:
         names[stub["identifier"]] = calls.define(stub)
-    if job["stubs"]:
-        names["ToolExecutionError"] = calls.ToolExecutionError
-        names[rewrite.RESULT] = calls.result
     if os.path.exists(catalog.PATH):
         names["search_tools"], names["help"] = catalog.search_tools, catalog.help
-    names["__portico_return__"] = rewrite.Return
 
     source, tools = job["code"], [stub["identifier"] for stub in job["stubs"] or []]
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
@@ -91,7 +81,7 @@ def _run_program(source, tools, names):
         if figures is not None:
             figures.save_all()
     except Exception as error:
-        show(type(error), error, error.__traceback__)
+        trace.show(type(error), error, error.__traceback__)
     _leave(status)
 
 
@@ -122,7 +112,6 @@ def evaluate(source, filename, tools, names, change=None):
         change(tree)
     rewrite.rewrite(tree, tools)
     code = compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    _import_known(tree, names)
     started = eval(code, names)
     if started is not None:
         asyncio.run(started)
@@ -139,18 +128,6 @@ def _execute(source, tools, names):
         sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
-
-
-def _import_known(tree, names):
-    """Import what the program uses by its usual name and defines nowhere."""
-    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    used &= _KNOWN.keys() - names.keys()
-    if not used:
-        return
-    for name in used - rewrite.bound(tree):
-        module, _, attribute = _KNOWN[name].partition(":")
-        found = importlib.import_module(module)
-        names[name] = getattr(found, attribute) if attribute else found
 
 
 _asyncio_run = asyncio.run
@@ -176,32 +153,3 @@ def _run(main, **options):
     if worked:
         return value
     raise value
-
-
-def show(kind, value, trace):
-    """Print a traceback as the program's author knows the program."""
-    shown = traceback.TracebackException(kind, value, trace, compact=True)
-    _hide(shown)
-    print("".join(shown.format()), end="", file=sys.stderr)
-
-
-def _hide(shown):
-    if shown is None:
-        return
-    frames = list(shown.stack)
-    own = [n for n, frame in enumerate(frames) if frame.filename.startswith(CELL)]
-    own = own or [n for n, frame in enumerate(frames) if frame.filename == PROGRAM]
-    # A program that does not compile has no frame: all of them are ours.
-    first = own[0] if own else len(frames) if issubclass(shown.exc_type, SyntaxError) else 0
-    frames = [frame for frame in frames[first:] if not frame.filename.startswith(RUNTIME)]
-    shown.stack = traceback.StackSummary.from_list(frames)
-    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
-        _hide(other)
-
-
-def _show_thread(args):
-    if args.exc_type is SystemExit:
-        return
-    name = args.thread.name if args.thread is not None else "?"
-    print("Exception in thread %s:" % name, file=sys.stderr)
-    show(args.exc_type, args.exc_value, args.exc_traceback)

@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 
-from portico_runtime import calls, channel, program, rewrite
+from portico_runtime import calls, channel, errors, known, pending, program, rewrite, trace
 
 CELLS = "/v1/program/cell"
 WORK = "/mnt/data"
@@ -29,8 +29,8 @@ def serve(names):
     """Take cells until the host has none any more."""
     names.clear()
     names.update({"__name__": "__main__", "__builtins__": __builtins__})
-    names.update({"ToolExecutionError": calls.ToolExecutionError, rewrite.RESULT: calls.result, "__portico_return__": rewrite.Return})
-    names.update({"search_tools": program.catalog.search_tools, "help": program.catalog.help, SHOW: _shower(names)})
+    names.update(known.names())
+    names.update({"ToolExecutionError": errors.ToolExecutionError, "search_tools": program.catalog.search_tools, "help": program.catalog.help, SHOW: _shower(names)})
     signal.signal(signal.SIGALRM, _time_up)
     tools, done, number = [], None, 0
     while True:
@@ -47,7 +47,7 @@ def serve(names):
         for file in cell["files"] or []:
             with open(os.path.join(WORK, file["path"]), "wb") as out:
                 out.write(base64.b64decode(file["content"]))
-        done = _cell(cell, "%s%d>" % (program.CELL, number), tools, names)
+        done = _cell(cell, "%s%d>" % (trace.CELL, number), tools, names)
 
 
 def _time_up(*_):
@@ -56,7 +56,7 @@ def _time_up(*_):
 
 def _shower(names):
     def show(value):
-        if isinstance(value, calls.Call):
+        if pending.is_call(value):
             value = value.result()
         if value is not None:
             names["_"] = value
@@ -113,14 +113,14 @@ def _evaluate(source, timeout, filename, tools, names):
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         done = {"status": "exited", "exit": code & 0xFF}
     except BaseException as error:
-        program.show(type(error), error, error.__traceback__)
+        trace.show(type(error), error, error.__traceback__)
         done = {"status": "failed", "exit": 1}
     figures = sys.modules.get("portico_figures")
     if figures is not None:
         try:
             figures.save_all()
         except Exception as error:
-            program.show(type(error), error, error.__traceback__)
+            trace.show(type(error), error, error.__traceback__)
     return done
 
 

@@ -1,22 +1,21 @@
 """What is changed in a program before it runs, in its syntax tree, so that no
-line moves: return works outside of functions, and calls of tools that are not
-awaited stand for their results."""
+line moves: return works outside of functions, and calls of tools that are
+awaited are made so that they can be. All other calls of tools are plain calls
+of functions, whose results are plain values."""
 
 import ast
 
-# Functions that take calls and await them later.
-_GATHER = {
-    "gather", "wait", "wait_for", "as_completed", "create_task", "ensure_future", "shield", "run", "run_until_complete",
-    "run_coroutine_threadsafe", "start_soon",
-}  # fmt: skip
-_COLLECT = {"append", "add", "extend", "insert", "put", "put_nowait", "update", "setdefault"}
-_TRANSPARENT = (
-    ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Starred,
-    ast.Lambda, ast.keyword, ast.IfExp, ast.comprehension,
-)  # fmt: skip
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+from portico_runtime import flow
 
-RESULT = "__portico_result__"
+# Built-in functions of programs, for the changed places.
+LATER = "__portico_later__"  # calls.later
+READY = "__portico_ready__"  # calls.ready
+EACH = "__portico_each__"  # calls.each
+KEY = "__portico_key__"  # calls.key
+RETURN = "__portico_return__"  # Return
+
+# Of what these await, the first argument alone.
+_ONE = flow.GATHER - {"gather", "wait", "as_completed", "start_soon"}
 
 
 class Return(BaseException):
@@ -25,19 +24,14 @@ class Return(BaseException):
 
 def rewrite(tree, tools):
     """Change the tree in place. tools are the names of the functions."""
-    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    tools = used.intersection(tools)
     if tools:
-        tools -= bound(tree)
-    if tools:
-        parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-        _Results(parents, _awaited(tree), tools).visit(tree)
+        _Results(flow.Flow(tree), set(tools), set(tools) - _bound(tree)).visit(tree)
     if any(isinstance(n, ast.Return) for n in ast.walk(tree)):
         _Returns().visit(tree)
     ast.fix_missing_locations(tree)
 
 
-def bound(tree):
+def _bound(tree):
     """Names that the program defines itself."""
     names = set()
     for node in ast.walk(tree):
@@ -52,101 +46,57 @@ def bound(tree):
     return names
 
 
-def _called(node):
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute):
-            return node.func.attr
-        if isinstance(node.func, ast.Name):
-            return node.func.id
-    return ""
-
-
-def _awaited(tree):
-    """Names that stand for something to await, somewhere in the program."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Await):
-            inside = [node.value]
-        elif isinstance(node, ast.AsyncFor):
-            inside = [node.iter]
-        elif _called(node) in _GATHER:
-            inside = [*node.args, *(k.value for k in node.keywords)]
-        else:
-            continue
-        for part in inside:
-            names.update(n.id for n in ast.walk(part) if isinstance(n, ast.Name))
-    return names
+def _through(function, node):
+    return ast.copy_location(ast.Call(ast.Name(function, ast.Load()), [node], []), node)
 
 
 class _Results(ast.NodeTransformer):
-    def __init__(self, parents, awaited, tools):
-        self._parents = parents
-        self._awaited = awaited
-        self._tools = tools
+    """tools are the names that a tool may have, own those that nothing but the
+    tool has."""
+
+    def __init__(self, found, tools, own):
+        self._flow, self._tools, self._own = found, tools, own
 
     def visit_Call(self, node):
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        later = name not in self._tools or self._is_awaited(node)
+        later, key = self._flow.is_later(node), self._flow.is_key(node)
+        plain = not later and isinstance(node.func, ast.Name) and node.func.id in self._own
+        # In a coroutine, others go on while this one waits.
+        wait = plain and self._flow.may_await(node)
+        ours = self._flow.of_asyncio(node) or flow.called(node) in flow.GATHER
+        gathers = self._flow.gathers(node)
         self.generic_visit(node)
-        if later:
-            return node
-        wrapped = ast.Await(node) if self._may_await(node) else ast.Call(ast.Name(RESULT, ast.Load()), [node], [])
-        return ast.copy_location(wrapped, node)
+        if gathers:
+            self._make_ready(node)
+        if wait or (later and not ours):
+            node.func = _through(LATER, node.func)
+        if wait:
+            return ast.copy_location(ast.Await(node), node)
+        return _through(KEY, node) if later and key else node
 
-    def _is_awaited(self, node):
-        """Whether the program awaits what the call returns, now or later."""
-        child, parent = node, self._parents[node]
-        while isinstance(parent, _TRANSPARENT):
-            if isinstance(parent, ast.comprehension):
-                return False  # it is iterated over
-            if isinstance(parent, ast.IfExp) and child is parent.test:
-                return False
-            child, parent = parent, self._parents[parent]
-        if isinstance(parent, (ast.Await, ast.AsyncFor)):
-            return True
-        if isinstance(parent, ast.Call):
-            name = _called(parent)
-            if name in _GATHER:
-                return True
-            if name in self._tools or child is parent.func:
-                return False
-            if name in _COLLECT and isinstance(parent.func, ast.Attribute):
-                return self._names(parent.func.value)
-            return self._inside_await(parent)
-        if isinstance(parent, ast.Assign):
-            return any(self._names(target) for target in parent.targets)
-        if isinstance(parent, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
-            return self._names(parent.target)
-        if isinstance(parent, (ast.Return, ast.Yield)):
-            function = self._function(parent)
-            return isinstance(function, ast.FunctionDef) and function.name in self._awaited
-        return False
+    def _make_ready(self, node):
+        name = flow.called(node)
+        if name == "gather":
+            for i, a in enumerate(node.args):
+                if isinstance(a, ast.Starred):
+                    a.value = _through(EACH, a.value)
+                else:
+                    node.args[i] = _through(READY, a)
+        elif name in _ONE and node.args and not isinstance(node.args[0], ast.Starred):
+            node.args[0] = _through(READY, node.args[0])
 
-    def _names(self, target):
-        return any(isinstance(n, ast.Name) and n.id in self._awaited for n in ast.walk(target))
-
-    def _inside_await(self, node):
-        """An argument of a function whose result is awaited: the function
-        awaits it, if it is not one that wants a value."""
-        while isinstance(node, (ast.Call, *_TRANSPARENT)):
-            if _called(node) in ("print", "len", "str", "sum", "dumps", "sorted", "repr"):
-                return False
-            node = self._parents[node]
-        return isinstance(node, ast.Await)
-
-    def _function(self, node):
-        while node is not None and not isinstance(node, _FUNCTIONS):
-            node = self._parents.get(node)
+    def visit_Name(self, node):
+        """A tool that is named and not called: a function that is called by
+        another, and perhaps awaited."""
+        if isinstance(node.ctx, ast.Load) and node.id in self._tools and not self._flow.is_called(node) and self._flow.is_later(node):
+            return _through(LATER, node)
         return node
 
-    def _may_await(self, node):
-        """Whether an await may stand here: directly in a coroutine."""
-        parent = self._parents.get(node)
-        while parent is not None and not isinstance(parent, _FUNCTIONS):
-            if isinstance(parent, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.ClassDef)):
-                return False
-            parent = self._parents.get(parent)
-        return isinstance(parent, ast.AsyncFunctionDef)
+    def visit_Await(self, node):
+        certain = isinstance(node.value, ast.Call) and self._flow.of_asyncio(node.value)
+        self.generic_visit(node)
+        if not certain:
+            node.value = _through(READY, node.value)
+        return node
 
 
 class _Returns(ast.NodeTransformer):
@@ -156,7 +106,7 @@ class _Returns(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef
 
     def visit_Return(self, node):
-        raised = ast.Raise(ast.Name("__portico_return__", ast.Load()), None)
+        raised = ast.Raise(ast.Name(RETURN, ast.Load()), None)
         if node.value is None:
             return ast.copy_location(raised, node)
         return [ast.copy_location(ast.Expr(node.value), node), ast.copy_location(raised, node)]

@@ -1,0 +1,71 @@
+"""The exception of a call that failed."""
+
+
+class ToolExecutionError(Exception):
+    """A tool failed, or was refused. str() is one line.
+
+    message     what the tool, or the service, said
+    code        the stable name of the failure, such as TOOL_ERROR or E0003
+    status      the HTTP status that the failure came with; 0 if there is none
+    request_id  the request to ask about: the upstream's, or else the service's
+    suggestion  what to do about it; may be empty
+    tool        the name of the function that was called
+    """
+
+    __module__ = "__main__"  # where programs find it, and tracebacks say it is
+
+    def __init__(self, message="", code="TOOL_ERROR", status=0, request_id="", suggestion="", tool=""):
+        super().__init__(message)
+        self.message, self.code, self.status = str(message), code, status
+        self.request_id, self.suggestion, self.tool = request_id, suggestion, tool
+
+    def __str__(self):
+        said = [self.message] if self.suggestion in self.message else [self.message, self.suggestion]
+        return " ".join(" ".join(said).split())
+
+
+UNREACHABLE = "E0001"  # the service's code for what cannot be reached
+
+
+def unreachable(error, tool):
+    return ToolExecutionError("the tools cannot be reached: %s" % error, UNREACHABLE, tool=tool)
+
+
+def refused(status, headers, envelope, tool):
+    """The service refused the call: its envelope says why."""
+    message = _text(envelope, "errMsg", "message") or "the tools answered with status %d" % status
+    return ToolExecutionError(
+        message, _text(envelope, "errCode") or "E0000", status, _text(envelope, "traceId") or _request(headers), _text(envelope, "errDetail"), tool
+    )
+
+
+def failed(status, headers, answer, tool):
+    """The tool failed: its data may hold what the upstream said of it."""
+    data = answer.get("data")
+    places = [data, data.get("error")] if isinstance(data, dict) else []
+    said = {}
+    for place in places:
+        if isinstance(place, dict):
+            said.update(place)
+    upstream = said.get("status", said.get("statusCode"))
+    if isinstance(upstream, int) and not isinstance(upstream, bool):
+        status = upstream
+    return ToolExecutionError(
+        _text(answer, "error") or "the tool failed",
+        _text(answer, "errorCode") or "TOOL_ERROR",
+        status,
+        _text(said, "request_id", "requestId") or _text(answer, "traceId") or _request(headers),
+        _text(answer, "suggestion") or _text(said, "suggested_fix", "suggestedFix", "suggestion"),
+        tool,
+    )
+
+
+def _text(values, *names):
+    for name in names:
+        if isinstance(values.get(name), str) and values[name].strip():
+            return values[name].strip()
+    return ""
+
+
+def _request(headers):
+    return next((value for name, value in (headers or {}).items() if name.lower() == "x-request-id"), "")
