@@ -84,7 +84,8 @@ func Generate(toolsets []definition.Toolset) (Bundle, error) {
 	classes := nameSet(moduleNames, ClassName, append(typingNames(), baseClass, noValue)...)
 
 	b := Bundle{Files: []File{
-		{"__init__.py", []byte(header + "\"\"\"The tools of this account, one module per toolset.\"\"\"\n")},
+		{"__init__.py", []byte(header + "\"\"\"The tools of this account, one module per toolset.\"\"\"\n\n" +
+			"from ._toolset import ToolExecutionError\n\n__all__ = [\"ToolExecutionError\"]\n")},
 		{runtimeFile, bytes.Clone(runtimeSource)},
 		{"py.typed", nil},
 	}}

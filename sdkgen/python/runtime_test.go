@@ -311,3 +311,42 @@ func TestHTTPS(t *testing.T) {
 	require.Contains(t, result(t, out)["error"], "SSLCertVerificationError")
 	require.EqualValues(t, 2, calls.Load())
 }
+
+// The result of a class method may be awaited, in every way that asyncio has,
+// and is a dict for everything else.
+func TestResultsMayBeAwaited(t *testing.T) {
+	t.Parallel()
+	s := newService(t, false, alwaysGood)
+	out, stderr := program(t, `
+import asyncio, copy, pickle
+from refly_tools import ToolExecutionError
+async def main():
+    one = await draw()
+    two, three = await asyncio.gather(draw(), draw())
+    four = await asyncio.create_task(draw())
+    five = await asyncio.wait_for(draw(), 5)
+    six = [await t for t in asyncio.as_completed([draw(), draw()])][1]
+    return [one, two, three, four, five, six]
+results = asyncio.run(main())
+want = {"status": "success", "data": {"url": "x"}}
+assert all(type(r) is dict and r == want for r in results), results
+plain = draw()
+assert plain == want and isinstance(plain, dict) and json.loads(json.dumps(plain)) == want and repr(plain) == repr(want)
+assert plain["data"]["url"] == "x" and plain.get("error") is None and {**plain} == want and plain | {} == want
+for again in (copy.copy(plain), copy.deepcopy(plain), pickle.loads(pickle.dumps(plain))):
+    assert type(again) is dict and again == want
+error = ToolExecutionError("it\nfailed", "E0003", 400, "req-1", "Send n.", "draw")
+assert str(error) == "it failed Send n." and error.code == "E0003" and error.tool == "draw"
+print("ok")`, s.env())
+	require.Equal(t, "ok\n", out)
+	require.Empty(t, stderr)
+	require.Len(t, s.requests(), 8, "each call once")
+}
+
+// The shorter road is taken where there is one.
+func TestTheSocketComesFirst(t *testing.T) {
+	t.Parallel()
+	s := newService(t, true, alwaysGood)
+	program(t, `draw()`, []string{"REFLY_TOOL_SERVICE_API_URL=http://127.0.0.1:1", "PORTICO_TOOL_SOCKET=" + s.baseURL})
+	require.Len(t, s.requests(), 1)
+}

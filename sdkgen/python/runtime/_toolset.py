@@ -6,6 +6,7 @@ Standard library only, Python 3.9 or newer, safe to use from many threads.
 The environment says where and who:
 
 REFLY_TOOL_SERVICE_API_URL   http://host:port, https://host or unix:///path/to.sock
+PORTICO_TOOL_SOCKET          a shorter road to the same service, unix:///path/to.sock; it is used where it is set
 REFLY_TOOL_SERVICE_API_KEY   sent as "Authorization: Bearer ..."
 REFLY_PTC_CALL_ID, REFLY_RESULT_ID, REFLY_RESULT_VERSION, REFLY_CANVAS_ID
                              the run this code belongs to, sent as headers
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Deque, Dict, List, Optional, Tuple
@@ -58,6 +60,53 @@ class _NotGiven:
 
 # NOT_GIVEN is the default of parameters for which None is a value.
 NOT_GIVEN: Any = _NotGiven()
+
+
+if TYPE_CHECKING or "portico_runtime.errors" not in sys.modules:
+
+    class ToolExecutionError(Exception):
+        """A tool failed, where functions raise instead of returning a result."""
+
+        def __init__(
+            self, message: str = "", code: str = "TOOL_ERROR", status: int = 0, request_id: str = "", suggestion: str = "", tool: str = ""
+        ) -> None:
+            super().__init__(message)
+            self.message, self.code, self.status = message, code, status
+            self.request_id, self.suggestion, self.tool = request_id, suggestion, tool
+
+        def __str__(self) -> str:
+            said = [self.message] if self.suggestion in self.message else [self.message, self.suggestion]
+            return " ".join(" ".join(said).split())
+
+else:
+    # Portico's sandbox has flat functions that raise it.
+    ToolExecutionError = sys.modules["portico_runtime.errors"].ToolExecutionError
+
+
+class ToolResult(Dict[str, Any]):
+    """The result of a call: a dict. It may be awaited as well, alone or through
+    asyncio.gather and create_task, and is then the same dict."""
+
+    # gather wants members of a set; two results are never the same one.
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __await__(self) -> Any:
+        return dict(self)
+        yield
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (dict(self),)
+
+    # What makes it a coroutine, which ends with its first step.
+
+    def send(self, _: Any) -> Any:
+        raise StopIteration(dict(self))
+
+    def throw(self, *error: Any) -> Any:
+        raise error[0]
+
+    def close(self) -> None:
+        pass
 
 
 class ToolsetBase:
@@ -104,12 +153,10 @@ def _execute(toolset: str, tool: str, arguments: Dict[str, Any]) -> Dict[str, An
         result = failure.result
     if os.environ.get("REFLY_PTC_DEBUG", "").lower() == "true":
         _trace(toolset, tool, result, attempts, time.monotonic() - started)
-    return result
+    return ToolResult(result)
 
 
 def _trace(toolset: str, tool: str, result: Dict[str, Any], attempts: List[str], seconds: float) -> None:
-    import sys
-
     line = "[refly_tools] %s.%s %s %.0fms attempts=%s" % (
         toolset,
         tool,
@@ -190,7 +237,7 @@ def _advice(value: Any) -> str:
 
 
 def _send(body: bytes, started: float, attempts: List[str]) -> Dict[str, Any]:
-    base = os.environ.get("REFLY_TOOL_SERVICE_API_URL", "").rstrip("/")
+    base = os.environ.get("PORTICO_TOOL_SOCKET", "") or os.environ.get("REFLY_TOOL_SERVICE_API_URL", "").rstrip("/")
     if not base:
         raise _Failure(
             "REFLY_TOOL_SERVICE_API_URL is not set. Inside the sandbox it is; elsewhere set it and "
@@ -360,8 +407,6 @@ def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -
 def _inherited(base: str) -> Any:
     """Find the road that Portico's sandbox gives to the program's process: it
     needs no connection, and no import of http.client."""
-    import sys
-
     if not base.startswith("unix://"):
         return None
     road = getattr(sys.modules.get("portico_runtime.channel"), "current", None)
