@@ -178,7 +178,7 @@ ToolExecutionError: it failed
 	for code, want := range map[string]string{
 		"try: await fails()\nexcept ToolExecutionError as e: print(e)":                                            "it failed\n",
 		"rs = await asyncio.gather(get(n=1), fails(), return_exceptions=True)\nprint(rs[0]['name'], repr(rs[1]))": "get-it ToolExecutionError('it failed')\n",
-		"try: await get(m=1)\nexcept TypeError as e: print(e)":                                                    "get() missing a required argument: 'n'. It takes: n, unit.\n",
+		"try: await get(m=1)\nexcept TypeError as e: print(e)":                                                    "get() got an unexpected keyword argument 'm'. It takes: n, unit.\n",
 		"try: await get(n=1, m=1)\nexcept TypeError as e: print(e)":                                               "get() got an unexpected keyword argument 'm'. It takes: n, unit.\n",
 		"try: await get(n=object())\nexcept TypeError as e: print(e)":                                             "get(): an argument cannot be sent as JSON: object is not JSON\n",
 		"try: await get(n=float('nan'))\nexcept TypeError as e: print(e)":                                         "get(): an argument cannot be sent as JSON: Out of range float values are not JSON compliant\n",
@@ -248,3 +248,6 @@ func (s Suite) testNodeCalls(t *testing.T) {
 	require.Equal(t, "{ n: 1 } { n: 2 }\nToolExecutionError it failed true\n", r.Stdout, r.Stderr)
 	require.Equal(t, []string{`get-it({"n":1}) get-it({"n":2})`, `fails({})`}, rounds)
 }
+
+// decode reads a request that a test makes itself.
+func decode(r *http.Request, into any) { _ = json.NewDecoder(r.Body).Decode(into) }

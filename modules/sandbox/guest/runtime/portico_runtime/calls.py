@@ -54,7 +54,7 @@ def define(stub):
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError("%s() %s%s" % (identifier, error, _advice(error, stub))) from None
+            raise TypeError("%s() %s" % (identifier, _advice(error, kwargs, stub))) from None
         given.update(given.pop(rest, {}))
         given = {key: value for key, value in given.items() if value is not None or key in nullable}
         return rounds.call(name, toolset, given, identifier)
@@ -71,9 +71,14 @@ def define(stub):
     return tool
 
 
-def _advice(error, stub):
-    names = [p["name"] for p in stub["parameters"] or []]
-    return "%s. It takes: %s." % (suggest.near(str(error).rpartition("argument ")[2].strip("'"), names), ", ".join(names) or "nothing")
+def _advice(error, given, stub):
+    """What is wrong with arguments. A name that is wrong is more often the
+    reason than another one that is missing."""
+    names, message = [p["name"] for p in stub["parameters"] or []], str(error)
+    wrong = next((name for name in given if name not in names and not stub["open"]), "")
+    if wrong:
+        message = "got an unexpected keyword argument %r" % wrong
+    return message + suggest.among(wrong, names, "It takes")
 
 
 def encode(value, what):
@@ -102,6 +107,11 @@ def _plain(value):
     if kind in ("decimal", "pathlib", "uuid", "enum"):
         return str(value)
     raise TypeError("%s is not JSON" % type(value).__name__)
+
+
+def is_tool(value):
+    """Whether a value is a function that define made."""
+    return inspect.isfunction(value) and value in _forms
 
 
 def later(function):

@@ -30,6 +30,10 @@ def names():
     return _names
 
 
+def modules():
+    return _MODULES.values()
+
+
 _inside = types.ModuleType.__getattribute__
 
 

@@ -13,7 +13,7 @@ import threading
 import types
 
 import portico_runtime.job
-from portico_runtime import calls, catalog, channel, errors, known, pending, rewrite, trace
+from portico_runtime import calls, catalog, channel, errors, known, package, pending, rewrite, trace
 from portico_runtime.trace import PROGRAM
 
 
@@ -34,6 +34,7 @@ def warm():
     asyncio.set_event_loop_policy(calls.LoopPolicy())
     asyncio.run = _run
     known.warm()
+    sys.meta_path.insert(0, package.Finder)
     pending.known_to_libraries()
     for name, function in (
         (rewrite.LATER, calls.later), (rewrite.READY, calls.ready), (rewrite.EACH, calls.each), (rewrite.KEY, calls.key),

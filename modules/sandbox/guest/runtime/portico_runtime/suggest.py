@@ -9,6 +9,11 @@ def near(name, names):
     return ". Did you mean: %r?" % found if found else ""
 
 
+def among(name, names, what):
+    """The same, followed by all of the names."""
+    return "%s %s: %s." % (near(name, names) or ".", what, ", ".join(names) or "nothing")
+
+
 def closest(name, names):
     """The name that is nearest to the given one; empty if none is near. Case,
     dots and underscores do not count."""

@@ -1,7 +1,12 @@
 """Errors as the program's author knows the program."""
 
+import builtins
+import inspect
+import re
 import sys
 import traceback
+
+from portico_runtime import known, package, suggest
 
 PROGRAM = "/mnt/data/main.py"
 # How the names of the cells of a persistent interpreter begin.
@@ -13,7 +18,12 @@ def show(kind, value, trace):
     """Print a traceback as the program's author knows the program."""
     shown = traceback.TracebackException(kind, value, trace, compact=True)
     _hide(shown)
-    print("".join(shown.format()), end="", file=sys.stderr)
+    try:
+        more = advice(value, trace)
+    except Exception:  # the program's objects may do anything when they are looked at
+        more = ""
+    text = "".join(shown.format())
+    print(text.rstrip("\n") + more, file=sys.stderr)
 
 
 def _hide(shown):
@@ -36,3 +46,59 @@ def show_thread(args):
     name = args.thread.name if args.thread is not None else "?"
     print("Exception in thread %s:" % name, file=sys.stderr)
     show(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def advice(error, trace):
+    """What may have been meant where Python does not know a name, to be written
+    behind its message."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    frame = trace.tb_frame if trace is not None else None
+    if type(error) is NameError and error.name and frame is not None:
+        return _name(error.name, frame)
+    if type(error) is AttributeError and error.name:
+        names = [n for n in dir(error.obj) if n.startswith("_") == error.name.startswith("_")]
+        return suggest.near(error.name, names)
+    if isinstance(error, ImportError):
+        return _import(error)
+    if type(error) is TypeError and frame is not None:
+        return _argument(str(error), frame)
+    return ""
+
+
+def _name(name, frame):
+    names = [n for n in (*frame.f_locals, *frame.f_globals, *dir(builtins)) if not n.startswith("_")]
+    for toolset in package.toolsets():
+        if suggest.closest(name, [toolset["module"], toolset["class"]]):
+            return ". Import it first: from refly_tools.%s import %s" % (toolset["module"], toolset["class"] or "...")
+    return suggest.near(name, names)
+
+
+def _import(error):
+    wanted = re.match(r"cannot import name '(\w+)'", str(error))
+    if wanted is None:
+        if error.name and not error.name.startswith(package.NAME) and "Did you mean" not in str(error):
+            return suggest.near(error.name, [n for n in (*sys.stdlib_module_names, *known.modules()) if not n.startswith("_")])
+        return ""
+    if error.name == package.NAME:
+        return package.advice(wanted[1])
+    module = sys.modules.get(error.name)
+    names = [n for n in dir(module) if not n.startswith("_")]
+    if error.name.startswith(package.NAME):
+        own = [n for n in names if getattr(getattr(module, n), "__module__", "") == error.name]
+        return suggest.among(wanted[1], own, "There are")
+    return suggest.near(wanted[1], names)
+
+
+def _argument(message, frame):
+    """The parameters of a function that was given one that it does not have."""
+    wanted = re.match(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'$", message)
+    if wanted is None:
+        return ""
+    first, *rest = wanted[1].split(".")
+    found = frame.f_locals.get(first, frame.f_globals.get(first))
+    for name in rest:
+        found = getattr(found, name, None)
+    if not callable(found):
+        return ""
+    return suggest.among(wanted[2], list(inspect.signature(found).parameters), "It takes")
