@@ -231,11 +231,13 @@ echo "$x"
 get "$(printf '{"n":"%s"}' "it's")" | jq -r .input.n 2>/dev/null || true
 fails || echo "failed with $?"
 get 'no json' || echo "failed with $?"
-bash -c 'get "{\"n\":3}"' >/dev/null && echo nested`)
-	require.Equal(t, "{\"name\":\"get-it\",\"input\":{\"n\":1}}\nfailed with 1\nfailed with 1\nnested\n", strings.ReplaceAll(r.Stdout, "it's\n", ""), r.Stderr)
+bash -c 'get "{\"n\":3}"' >/dev/null && echo nested
+same '{"n":null,"unit":null}'`)
+	require.Equal(t, "{\"name\":\"get-it\",\"input\":{\"n\":1}}\nfailed with 1\nfailed with 1\nnested\nnull\n", strings.ReplaceAll(r.Stdout, "it's\n", ""), r.Stderr)
 	require.Contains(t, r.Stderr, "it failed\n")
 	require.Contains(t, r.Stderr, "the argument is not JSON")
 	require.Equal(t, `get-it({"n": 1})`, strings.ReplaceAll(rounds[0], `":1`, `": 1`))
+	require.Equal(t, `same({"n": null})`, rounds[len(rounds)-1])
 }
 
 func (s Suite) testNodeCalls(t *testing.T) {
@@ -244,9 +246,10 @@ func (s Suite) testNodeCalls(t *testing.T) {
   const [a, b] = await Promise.all([get({ n: 1, unit: null }), get({ n: 2 })]);
   console.log(a.input, b.input);
   try { await fails(); } catch (e) { console.log(e.name, e.message, e instanceof ToolExecutionError); }
+  await same({ n: null, unit: null });
 })();`)
 	require.Equal(t, "{ n: 1 } { n: 2 }\nToolExecutionError it failed true\n", r.Stdout, r.Stderr)
-	require.Equal(t, []string{`get-it({"n":1}) get-it({"n":2})`, `fails({})`}, rounds)
+	require.Equal(t, []string{`get-it({"n":1}) get-it({"n":2})`, `fails({})`, `same({"n":null})`}, rounds)
 }
 
 // decode reads a request that a test makes itself.

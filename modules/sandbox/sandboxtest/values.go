@@ -95,8 +95,12 @@ func (s Suite) testLaterValues(t *testing.T) {
 		}
 		require.Equal(t, one[0], last, name)
 	}
+	// None is sent where it means something, and else left out.
+	r, rounds := callsOn(t, d, sandbox.Python, "same(n=None, unit=None)\nsame(None)\nawait same(**{'n': None})\nget(n=1, unit=None)")
+	require.Empty(t, r.Stderr)
+	require.Equal(t, []string{`same({"n":null})`, `same({"n":null})`, `same({"n":null})`, `get-it({"n":1})`}, rounds)
 	// In one program: so many at once are one round.
-	r, rounds := callsOn(t, d, sandbox.Python, "f = same\nxs = await asyncio.gather(*[f(n) for n in range(30)])\nprint(sum(xs))")
+	r, rounds = callsOn(t, d, sandbox.Python, "f = same\nxs = await asyncio.gather(*[f(n) for n in range(30)])\nprint(sum(xs))")
 	require.Equal(t, "435\n", r.Stdout, r.Stderr)
 	require.Len(t, rounds, 1)
 	require.Equal(t, 30, strings.Count(rounds[0], "same("), fmt.Sprint(rounds))

@@ -30,6 +30,38 @@ type property struct {
 	Type        json.RawMessage `json:"type"`
 	Description string          `json:"description"`
 	Enum        []any           `json:"enum"`
+
+	null nullness
+}
+
+// nullness is what a schema says about null.
+type nullness struct {
+	Type     json.RawMessage    `json:"type"`
+	Enum     *[]json.RawMessage `json:"enum"`
+	Const    json.RawMessage    `json:"const"`
+	Nullable bool               `json:"nullable"`
+	AnyOf    []nullness         `json:"anyOf"`
+	OneOf    []nullness         `json:"oneOf"`
+	AllOf    []nullness         `json:"allOf"`
+	Ref      string             `json:"$ref"`
+}
+
+// allowed reports whether null is a value. What a reference stands for is not
+// looked up: the service checks what arrives.
+func (n nullness) allowed() bool {
+	isNull := func(raw json.RawMessage) bool { return string(raw) == "null" }
+	some := func(list []nullness) bool { return len(list) == 0 || slices.ContainsFunc(list, nullness.allowed) }
+	switch {
+	case n.Nullable:
+		return true
+	case n.Enum != nil && !slices.ContainsFunc(*n.Enum, isNull):
+		return false
+	case n.Const != nil && !isNull(n.Const):
+		return false
+	case len(n.Type) > 0 && !strings.Contains(string(n.Type), `"null"`):
+		return false
+	}
+	return some(n.AnyOf) && some(n.OneOf) && !slices.ContainsFunc(n.AllOf, func(m nullness) bool { return !m.allowed() })
 }
 
 // ordered keeps properties in the order they were written, which is that of
@@ -59,6 +91,9 @@ func (o *ordered) UnmarshalJSON(text []byte) error {
 		}
 		p := namedProperty{name: fmt.Sprint(name)}
 		_ = json.Unmarshal(raw, &p.property) // what does not fit is not described
+		if json.Unmarshal(raw, &p.null) != nil {
+			p.null = nullness{Type: json.RawMessage(`"unknown"`)}
+		}
 		*o = append(*o, p)
 	}
 	return nil
@@ -77,7 +112,7 @@ func New(l sandbox.Language, t Tool) sandbox.Stub {
 	for _, required := range []bool{true, false} {
 		for _, p := range known.Properties {
 			if slices.Contains(known.Required, p.name) == required {
-				s.Parameters = append(s.Parameters, sandbox.Parameter{Name: p.name, Required: required})
+				s.Parameters = append(s.Parameters, sandbox.Parameter{Name: p.name, Required: required, Nullable: required && p.null.allowed()})
 			}
 		}
 	}

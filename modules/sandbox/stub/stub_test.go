@@ -65,3 +65,18 @@ Parameters:
 	require.True(t, stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(`{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`)}).Open)
 	require.False(t, stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(`{"properties":{"a":{}}}`)}).Open)
 }
+
+// A required parameter is null on purpose where its schema allows that.
+func TestParametersThatMayBeNull(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]bool{
+		`{}`: true, `{"type":"null"}`: true, `{"type":["string","null"]}`: true, `{"type":"string"}`: false, `{"type":["string","integer"]}`: false,
+		`{"type":"string","nullable":true}`: true, `{"anyOf":[{"type":"string"},{"type":"null"}]}`: true, `{"oneOf":[{"type":"string"},{"type":"integer"}]}`: false,
+		`{"enum":["a",null]}`: true, `{"enum":["a"]}`: false, `{"enum":[]}`: false, `{"const":null}`: true, `{"const":1}`: false,
+		`{"allOf":[{"type":["string","null"]},{"type":"string"}]}`: false, `{"allOf":[{"type":["string","null"]}]}`: true,
+		`{"description":"Anything"}`: true, `{"$ref":"#/x"}`: true, `{"anyOf":5}`: false, `5`: false, `{"type":5}`: false,
+	} {
+		s := stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(`{"properties":{"a":` + schema + `,"b":` + schema + `},"required":["a"]}`)})
+		require.Equal(t, []sandbox.Parameter{{Name: "a", Required: true, Nullable: want}, {Name: "b"}}, s.Parameters, schema)
+	}
+}

@@ -16,7 +16,7 @@ def main():
         fail("the argument is not JSON: %s" % error)
     if not isinstance(arguments, dict):
         fail("the argument must be a JSON object")
-    arguments = {name: value for name, value in arguments.items() if value is not None}
+    arguments = {name: value for name, value in arguments.items() if value is not None or name in tool["nullable"]}
     if tool["toolset"]:
         request = {"toolsetKey": tool["toolset"], "toolName": tool["name"], "arguments": arguments}
         answer = post("/v1/tool/execute", request).get("data") or {}

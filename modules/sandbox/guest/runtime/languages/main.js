@@ -60,9 +60,10 @@ function flush() {
   );
 }
 
-function define({ name, toolset }) {
+function define({ name, toolset, parameters }) {
+  const nullable = new Set((parameters || []).filter((p) => p.required && p.nullable).map((p) => p.name));
   return async (input = {}) => {
-    const given = Object.fromEntries(Object.entries(input).filter(([, value]) => value != null));
+    const given = Object.fromEntries(Object.entries(input).filter(([key, value]) => value != null || (value === null && nullable.has(key))));
     if (!toolset) {
       return new Promise((resolve, reject) => {
         if (round.length === 0) setImmediate(flush);

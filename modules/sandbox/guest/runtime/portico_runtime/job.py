@@ -166,7 +166,8 @@ def _bash_stubs(stubs):
     # bash reads it.
     lines = []
     for stub in stubs or []:
-        what = json.dumps({"name": stub["name"], "toolset": stub.get("toolset", "")})
+        nullable = [p["name"] for p in stub["parameters"] or [] if p["required"] and p.get("nullable")]
+        what = json.dumps({"name": stub["name"], "toolset": stub.get("toolset", ""), "nullable": nullable})
         quoted = "'" + what.replace("'", "'\\''") + "'"
         lines.append(
             '%s() { /usr/bin/python3 -ISE /run/portico-python/languages/call.py %s "${1-{\\}}"; }'
