@@ -162,8 +162,9 @@ type Collect struct {
 // Result is what came out of a job, also of one that was killed.
 type Result struct {
 	// Stdout and Stderr are valid UTF-8 without NUL: other bytes are replaced
-	// by U+FFFD. Output over the limit is dropped at the end, and a last line
-	// says how many bytes were.
+	// by U+FFFD. Of output over the limit the first three quarters and the last
+	// are kept, the end from the beginning of a line, and a line between them
+	// says how many bytes were dropped: a traceback is always there.
 	Stdout, Stderr               string
 	StdoutDropped, StderrDropped int64
 	// ExitCode is the program's own, 128 + the number of the signal it died

@@ -10,14 +10,18 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// collector keeps the head of one stream and passes its lines on.
+// collector keeps the head and the tail of one stream and passes its lines on:
+// those of the head at once, those of the tail when the stream has ended.
 type collector struct {
-	limit   int64
-	emit    func(line string)
-	kept    []byte
-	dropped int64
-	line    []byte // what came after the last line end
+	limit      int64
+	emit       func(line string)
+	head, tail []byte
+	dropped    int64  // between the two
+	line       []byte // what came after the last line end
 }
+
+// tailLimit is how much of the limit is kept for the end, where a traceback is.
+func (c *collector) tailLimit() int { return int(c.limit / 4) }
 
 // drain reads r to its end, also beyond the limit, so that the program does
 // not block on a full pipe.
@@ -34,11 +38,24 @@ func (c *collector) drain(r io.Reader) {
 }
 
 func (c *collector) add(p []byte) {
-	if room := c.limit - int64(len(c.kept)); int64(len(p)) > room {
-		c.dropped += int64(len(p)) - room
-		p = p[:room]
+	n := min(int(c.limit)-c.tailLimit()-len(c.head), len(p))
+	c.head = append(c.head, p[:n]...)
+	c.lines(p[:n])
+	c.tail = append(c.tail, p[n:]...)
+	if len(c.tail) > 2*c.tailLimit() { // not with each piece: what stays is moved
+		c.shorten()
 	}
-	c.kept = append(c.kept, p...)
+}
+
+// shorten drops what does not fit from the beginning of the tail.
+func (c *collector) shorten() {
+	over := max(len(c.tail)-c.tailLimit(), 0)
+	c.dropped += int64(over)
+	c.tail = append(c.tail[:0], c.tail[over:]...)
+}
+
+// lines passes on the lines that p completes.
+func (c *collector) lines(p []byte) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n')
 		if end < 0 {
@@ -64,30 +81,48 @@ func (c *collector) chop(limit int) {
 }
 
 func (c *collector) finish() {
+	c.shorten()
 	if c.dropped > 0 {
-		for _, b := range []*[]byte{&c.kept, &c.line} {
-			*b = (*b)[:len(*b)-incomplete(*b)]
+		c.cut()
+		c.rest()
+		c.emit(c.notice())
+	}
+	c.lines(c.tail)
+	c.rest()
+}
+
+// cut drops besides what the limit made incomplete: the last character of the
+// head, and the first line of the tail or at least its first character.
+func (c *collector) cut() {
+	half := incomplete(c.head)
+	c.head, c.line = c.head[:len(c.head)-half], c.line[:len(c.line)-min(half, len(c.line))]
+	begin := bytes.IndexByte(c.tail, '\n') + 1
+	if begin == 0 || begin == len(c.tail) {
+		for begin = 0; begin < min(len(c.tail), utf8.UTFMax-1) && !utf8.RuneStart(c.tail[begin]); begin++ {
 		}
 	}
+	c.tail = c.tail[begin:]
+	c.dropped += int64(half + begin)
+}
+
+// rest passes on a line that has no end.
+func (c *collector) rest() {
 	if len(c.line) > 0 {
 		c.emit(clean(c.line))
-	}
-	if c.dropped > 0 {
-		c.emit(c.notice())
+		c.line = c.line[:0]
 	}
 }
 
 func (c *collector) notice() string {
-	return fmt.Sprintf("[output limit reached: %d more bytes were dropped]", c.dropped)
+	return fmt.Sprintf("[output limit reached: %d more bytes were dropped here]", c.dropped)
 }
 
-// text is everything that was kept, with the notice if something was not.
+// text is everything that was kept, with the notice where something was not.
 func (c *collector) text() string {
-	text := clean(c.kept)
 	if c.dropped == 0 {
-		return text
+		return clean(append(c.head, c.tail...))
 	}
-	return withLine(text, c.notice())
+	return withLine(clean(c.head), c.notice()) + clean(c.tail)
 }
 
 // withLine appends a line of its own.

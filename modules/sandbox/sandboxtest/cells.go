@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ func (s Suite) testCells(t *testing.T) {
 		{Code: "import time\ntime.sleep(100)", Timeout: 0.2},
 		{Code: "x, _"},
 		{Code: "def broken(:"},
+		{Code: "print('line\\n' * 300000)\nprint('last')"},
 		{Code: "exit(3)"},
 	}
 	var reports []sandbox.Report
@@ -49,12 +51,15 @@ func (s Suite) testCells(t *testing.T) {
 	for i, r := range reports {
 		status[i] = r.Status
 	}
-	require.Equal(t, []string{"completed", "completed", "failed", "timed_out", "completed", "failed", "exited"}, status)
+	require.Equal(t, []string{"completed", "completed", "failed", "timed_out", "completed", "failed", "completed", "exited"}, status)
 	require.Equal(t, "given\nshell\n20\n", reports[0].Stdout)
 	require.Equal(t, "42\n", reports[1].Stdout)
 	require.Equal(t, []sandbox.CellFile{{Path: "made.txt", Content: []byte("made")}}, reports[1].Files)
 	require.Equal(t, "Traceback (most recent call last):\n  File \"<cell 3>\", line 4, in <module>\n    raise ValueError('wrong')\nValueError: wrong\n", reports[2].Stderr)
 	require.Equal(t, "(21, 42)\n", reports[4].Stdout)
 	require.Contains(t, reports[5].Stderr, "SyntaxError")
-	require.Equal(t, 3, reports[6].Exit)
+	require.Less(t, len(reports[6].Stdout), 1<<20+100)
+	require.Regexp(t, `line\nl?i?n?e?\n\[output limit reached: 45\d{4} more bytes were dropped here\]\nline\n`, reports[6].Stdout)
+	require.True(t, strings.HasSuffix(reports[6].Stdout, "line\n\nlast\n"))
+	require.Equal(t, 3, reports[7].Exit)
 }

@@ -88,13 +88,25 @@ func (s Suite) testOutputLimit(t *testing.T) {
 		Output: func(_ sandbox.Stream, l string) { lines = append(lines, l) },
 	})
 	require.Equal(t, sandbox.Completed, r.Status, "the program was blocked by its own output")
-	require.Equal(t, int64(700_000-1000), r.StdoutDropped)
+	require.Equal(t, int64(699_005), r.StdoutDropped)
 	require.True(t, strings.HasPrefix(r.Stdout, "000000\n000001\n"))
-	require.True(t, strings.HasSuffix(r.Stdout, "[output limit reached: 699000 more bytes were dropped]\n"), r.Stdout)
-	require.Len(t, lines, 144)
+	require.Contains(t, r.Stdout, "\n000106\n0\n[output limit reached: 699005 more bytes were dropped here]\n099965\n099966\n")
+	require.True(t, strings.HasSuffix(r.Stdout, "\n099999\n"), r.Stdout)
+	require.Equal(t, strings.TrimSuffix(r.Stdout, "\n"), strings.Join(lines, "\n"), "what was seen live is what is kept")
 
 	r = run(t, d, sandbox.Job{Code: "print('ä' * 100000, end='')"})
-	require.Equal(t, strings.Repeat("ä", 500)+"\n[output limit reached: 199000 more bytes were dropped]\n", r.Stdout)
+	require.Equal(t, strings.Repeat("ä", 375)+"\n[output limit reached: 199000 more bytes were dropped here]\n"+strings.Repeat("ä", 125), r.Stdout)
+
+	// Up to the limit nothing is missing.
+	r = run(t, d, sandbox.Job{Code: "print('x' * 749 + 'é' + 'y' * 248)"})
+	require.Equal(t, strings.Repeat("x", 749)+"é"+strings.Repeat("y", 248)+"\n", r.Stdout)
+	require.Zero(t, r.StdoutDropped)
+
+	// The reason of a failure is at the end, each output for itself.
+	r = run(t, d, sandbox.Job{Code: "import sys\nprint('noise\\n' * 10000, file=sys.stderr)\nprint('said')\nraise ValueError('the reason')"})
+	require.Equal(t, "said\n", r.Stdout)
+	require.True(t, strings.HasSuffix(r.Stderr, "line 4, in <module>\n    raise ValueError('the reason')\nValueError: the reason\n"), r.Stderr)
+	require.LessOrEqual(t, len(r.Stderr), 1000+len("\n[output limit reached: 1000000 more bytes were dropped here]\n"))
 }
 
 func (s Suite) testOddOutput(t *testing.T) {

@@ -86,14 +86,23 @@ def _cell(cell, filename, tools, names):
             os.close(kept[0])
             os.close(kept[1])
         for name, file in (("stdout", out), ("stderr", err)):
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            text = file.read(MAX_TEXT).decode("utf-8", "replace")
-            if size > MAX_TEXT:
-                text += "\n[%d more bytes were dropped]\n" % (size - MAX_TEXT)
-            done[name] = text
+            done[name] = _text(file)
     done["files"], done["dropped"] = _changed(before)
     return done
+
+
+def _text(file):
+    """What a cell wrote: all of it, or its head and its tail."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if size <= MAX_TEXT:
+        return file.read().decode("utf-8", "replace")
+    head = file.read(MAX_TEXT - MAX_TEXT // 4).decode("utf-8", "ignore")
+    file.seek(size - MAX_TEXT // 4)
+    tail = file.read()
+    tail = tail[tail.find(b"\n", 0, -1) + 1 :].decode("utf-8", "ignore")
+    left_out = size - len(head.encode()) - len(tail.encode())
+    return "%s\n[output limit reached: %d more bytes were dropped here]\n%s" % (head.rstrip("\n"), left_out, tail)
 
 
 def _evaluate(source, timeout, filename, tools, names):
