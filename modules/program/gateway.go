@@ -21,7 +21,8 @@ type identity struct {
 // What is empty is left out.
 func (i identity) environment(debug bool) map[string]string {
 	env := map[string]string{
-		"REFLY_TOOL_SERVICE_API_URL":  "unix://" + sandbox.ToolSocket,
+		"REFLY_TOOL_SERVICE_API_URL":  sandbox.LoopbackURL,
+		"PORTICO_TOOL_SOCKET":         "unix://" + sandbox.ToolSocket,
 		"REFLY_TOOL_SERVICE_API_KEY":  i.key.Reveal(),
 		"REFLY_PTC_DEBUG":             "false",
 		"REFLY_CANVAS_ID":             i.call.CanvasID,

@@ -88,11 +88,11 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
 		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
-		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Stubs: given.stubs, Output: o.log.line,
+		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
 		Collect: folder.collect,
 	}
 	if req.Plain {
-		o.Job.Env, o.Job.Gateway = nil, closed{}
+		o.Job.Env, o.Job.Gateway, o.Job.Loopback = nil, closed{}, false
 	}
 	return o, nil
 }

@@ -20,6 +20,10 @@ const (
 	ToolSocket = "/run/portico/tool.sock"
 	// ToolsDir holds Job.Files and is importable as the package refly_tools.
 	ToolsDir = "/refly_tools"
+	// LoopbackPort is the TCP port of 127.0.0.1, inside, that serves the same for
+	// clients of plain HTTP; LoopbackURL is how they write it.
+	LoopbackPort = 5800
+	LoopbackURL  = "http://127.0.0.1:5800"
 	// WorkDir is the program's current and home directory.
 	WorkDir = "/mnt/data"
 )
@@ -141,7 +145,9 @@ type Job struct {
 	// other clients over ToolSocket. Without one the program reaches nothing
 	// outside.
 	Gateway http.Handler
-	Stubs   []Stub
+	// Loopback serves Gateway at LoopbackURL, too.
+	Loopback bool
+	Stubs    []Stub
 	// Timeout is the limit of the user's code on the job's clock.
 	Timeout time.Duration
 	// Clock counts against Timeout. Wall-clock time counts while it runs, and

@@ -2,6 +2,8 @@ package guest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -23,7 +26,7 @@ const (
 )
 
 // road brings a program's requests to its gateway: those over the descriptor
-// it inherited, and those over the tool socket.
+// it inherited, and those over the tool socket or the sandbox's own loopback.
 type road struct {
 	handler http.Handler
 	server  *http.Server
@@ -31,7 +34,7 @@ type road struct {
 	control net.Conn
 	readers sync.WaitGroup
 	cancel  context.CancelFunc
-	served  chan struct{}
+	served  sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
@@ -52,7 +55,7 @@ func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
 		return nil, err
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &road{handler: h, ctx: base, cancel: cancel, served: make(chan struct{})}
+	r := &road{handler: h, ctx: base, cancel: cancel}
 	r.server = &http.Server{
 		Handler:           r,
 		ReadHeaderTimeout: headerTimeout,
@@ -60,11 +63,55 @@ func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
 		// Its lines are about what the program sent; nobody else wants them.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	go func() {
-		defer close(r.served)
-		_ = r.server.Serve(netutil.LimitListener(listener, maxConnections))
-	}()
+	r.accept(listener)
 	return r, nil
+}
+
+// accept answers who connects, until close.
+func (r *road) accept(listener net.Listener) {
+	r.served.Go(func() { _ = r.server.Serve(netutil.LimitListener(listener, maxConnections)) })
+}
+
+// listen answers who connects to a listening socket of the sandbox's own
+// network, until close. It closes the descriptor.
+func (r *road) listen(socket *os.File) error {
+	defer socket.Close()
+	listener, err := net.FileListener(socket)
+	if err != nil {
+		return fmt.Errorf("loopback of the sandbox: %w", err)
+	}
+	r.accept(listener)
+	return nil
+}
+
+// started waits until the runtime says that it took the job, and takes the
+// socket that it may send with it.
+func started(control net.Conn) (listening *os.File, err error) {
+	conn, ok := control.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("the control socket is none")
+	}
+	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(unix.SizeofUcred)+unix.CmsgSpace(4))
+	n, oobn, _, _, err := conn.ReadMsgUnix(data, oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		if fds, err := unix.ParseUnixRights(&m); err == nil && len(fds) == 1 {
+			listening = os.NewFile(uintptr(fds[0]), "loopback")
+		}
+	}
+	if n != 1 || data[0] != 'S' {
+		if listening != nil {
+			listening.Close()
+		}
+		return nil, fmt.Errorf("the interpreter said %q, not that it took the job", data[:n])
+	}
+	return listening, nil
 }
 
 // serve answers what comes over the descriptor, until close.
@@ -97,7 +144,7 @@ func (r *road) close() {
 	if r.control != nil {
 		_ = r.control.SetDeadline(time.Unix(1, 0)) // closed already, or about to be
 	}
-	<-r.served
+	r.served.Wait()
 
 	settled := make(chan struct{})
 	go func() {

@@ -38,6 +38,10 @@ type Session struct {
 	// Addresses says that the kernel inside counts the addresses of a process,
 	// not the memory that it can write.
 	Addresses bool
+	// Forward makes the sandbox carry what comes to a TCP port of its own
+	// loopback to the tool socket. It is nil where the sandbox can give the host
+	// a listening socket.
+	Forward func(port int) error
 	// Group bounds the sandbox; nil where there are none.
 	Group *Group
 
@@ -55,6 +59,7 @@ type message struct {
 	ThreadStack int               `json:"thread_stack"`
 	Addresses   bool              `json:"addresses"`
 	Channel     bool              `json:"channel"`
+	Loopback    int               `json:"loopback"` // the port to listen on; 0 for none
 	Stubs       []sandbox.Stub    `json:"stubs"`
 }
 
@@ -83,6 +88,9 @@ func (s *Session) message(job sandbox.Job) ([]byte, error) {
 			// could burn if the server were suspended meanwhile.
 			"RLIMIT_CPU": int64(job.Timeout/time.Second+2) * int64(runtime.NumCPU()),
 		},
+	}
+	if job.Gateway != nil && job.Loopback && s.Forward == nil {
+		m.Loopback = sandbox.LoopbackPort
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -204,6 +212,11 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 		// After the tree is gone, so that every call is over, and recorded,
 		// when Run returns.
 		defer r.close()
+		if job.Loopback && s.Forward != nil {
+			if err := s.Forward(sandbox.LoopbackPort); err != nil {
+				return sandbox.Result{}, sandbox.ErrCapsuleGone.With(err) // no user code ran
+			}
+		}
 	}
 	return s.execute(ctx, job, body, r)
 }
@@ -211,7 +224,11 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 // execute hands the job over and waits for its end.
 func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *road) (sandbox.Result, error) {
 	out := s.collect(job.Output)
-	if err := s.hand(ctx, body, job.Timeout); err != nil {
+	listening, err := s.hand(ctx, body, job.Timeout)
+	if err == nil && listening != nil {
+		err = r.listen(listening)
+	}
+	if err != nil {
 		gone := s.Tree.Kill()
 		out.wait()
 		return sandbox.Result{}, errors.Join(sandbox.ErrCapsuleGone.With(err), gone)
@@ -221,7 +238,7 @@ func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *
 		r.serve(s.Control)
 	}
 	status, notice := s.await(ctx, job)
-	err := s.Tree.Stop()
+	err = s.Tree.Stop()
 	took, _ := job.Clock.Elapsed()
 	var result sandbox.Result
 	if err == nil && job.Collect.MaxFiles > 0 {
@@ -256,15 +273,15 @@ func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *
 
 // hand sends the job and waits until the interpreter took it. Once all of it
 // is sent and only the waiting ends early, the interpreter may have taken it:
-// that is no error, so that nobody runs the program again.
-func (s *Session) hand(ctx context.Context, body []byte, timeout time.Duration) error {
+// that is no error, so that nobody runs the program again. A sandbox that was
+// to listen on its loopback sends the socket along.
+func (s *Session) hand(ctx context.Context, body []byte, timeout time.Duration) (listening *os.File, err error) {
 	if err := s.Control.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return err
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Control.SetDeadline(time.Unix(1, 0)) })
-	_, err := s.Control.Write(body)
-	if err == nil {
-		if err = s.expect('S'); errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err = s.Control.Write(body); err == nil {
+		if listening, err = started(s.Control); errors.Is(err, os.ErrDeadlineExceeded) {
 			err = nil
 		}
 	}
@@ -272,9 +289,12 @@ func (s *Session) hand(ctx context.Context, body []byte, timeout time.Duration) 
 		err = errors.Join(err, s.Control.SetDeadline(time.Time{}))
 	}
 	if err != nil {
-		return fmt.Errorf("hand over the job: %w", err)
+		if listening != nil {
+			listening.Close()
+		}
+		return nil, fmt.Errorf("hand over the job: %w", err)
 	}
-	return nil
+	return listening, nil
 }
 
 // await returns how the job ended, with an empty status when by itself, and a

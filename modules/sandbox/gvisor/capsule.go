@@ -102,7 +102,7 @@ func (c *capsule) meet(ctx context.Context, listener net.Listener) error {
 		return errors.New("it did not come up")
 	}
 	c.keeper = newKeeper(conn, c.end)
-	c.session.Files, c.session.Meter = c.keeper, meter{c}
+	c.session.Files, c.session.Meter, c.session.Forward = c.keeper, meter{c}, c.keeper.listen
 	if c.session.Control, err = listener.Accept(); err != nil {
 		return errors.New("it did not come up")
 	}

@@ -153,6 +153,21 @@ func (k *keeper) memory() (int64, error) {
 	return strconv.ParseInt(f.name, 10, 64)
 }
 
+// listen makes the keeper carry what comes to a TCP port of the sandbox's
+// loopback to the tool socket.
+func (k *keeper) listen(port int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.send(frame{kind: 'L', name: strconv.Itoa(port)}, answerTimeout); err != nil {
+		return err
+	}
+	f, err := k.next(answerTimeout)
+	if err == nil && f.name != "" {
+		err = fmt.Errorf("sandbox keeper: port %d: error %s", port, f.name)
+	}
+	return err
+}
+
 // stop asks for the end of the program; ended is called when it has come.
 func (k *keeper) stop() error {
 	k.mu.Lock()

@@ -23,6 +23,8 @@ func (s Suite) Attack(t *testing.T) {
 		"system calls":      s.testSystemCalls,
 		"socket families":   s.testSocketFamilies,
 		"network":           s.testNetwork,
+		"loopback":          s.testLoopbackLeadsNowhereElse,
+		"loopback flood":    s.testLoopbackFlood,
 		"host files":        s.testHostFiles,
 		"host processes":    s.testHostProcesses,
 		"other executions":  s.testOtherExecutions,

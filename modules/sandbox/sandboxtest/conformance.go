@@ -102,6 +102,7 @@ func (s Suite) Conformance(t *testing.T) {
 		"failures":      s.testFailures,
 		"the package":   s.testPackage,
 		"known names":   s.testKnownNames,
+		"loopback":      s.testLoopback,
 		"wrong code":    s.testWrongCode,
 		"arguments":     s.testArguments,
 		"direct calls":  s.testDirectCalls,

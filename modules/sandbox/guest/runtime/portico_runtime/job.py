@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import socket
 import struct
 import sys
 
@@ -49,7 +50,7 @@ def receive():
     program.warm()
     os.write(CONTROL, b"R")
     job = json.loads(_receive(struct.unpack(">I", _receive(4))[0]))
-    os.write(CONTROL, b"S")
+    _start(job["loopback"])
     if not job["channel"]:
         os.close(CONTROL)
     else:
@@ -62,6 +63,18 @@ def receive():
     if job["language"] == "python":
         return program.load(job)
     return functools.partial(os.execv, *_command(job))
+
+
+def _start(port):
+    """Say that the job was taken, and give the host, if there is a port, a
+    socket that listens on it; nobody else has it."""
+    if not port:
+        os.write(CONTROL, b"S")
+        return
+    with socket.create_server(("127.0.0.1", port), backlog=64) as listener:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", listener.fileno()))]
+        with socket.socket(fileno=os.dup(CONTROL)) as control:
+            control.sendmsg([b"S"], rights)
 
 
 def _receive(n):

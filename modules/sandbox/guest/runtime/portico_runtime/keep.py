@@ -169,6 +169,8 @@ class _Keeper:
             self._send(b"W", self._write(os.fsdecode(name), body))
         elif kind == b"M":
             self._send(b"M", str(_memory()).encode())
+        elif kind == b"L":
+            self._send(b"L", _listen(int(name)))
         elif kind == b"S":
             if not self._ended:
                 os.kill(self._child, signal.SIGKILL)
@@ -215,6 +217,50 @@ class _Keeper:
         os.seteuid(0)
         os.setegid(0)
         return failed
+
+
+TOOLS = "/run/portico/tool.sock"
+CONNECTIONS = 64
+
+
+def _listen(port):
+    """Carry what comes to a port of the loopback to the tool socket. The answer
+    is the number of an error, or nothing."""
+    try:
+        listener = socket.create_server(("127.0.0.1", port), backlog=CONNECTIONS)
+    except OSError as error:
+        return str(error.errno).encode()
+    threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+    return b""
+
+
+def _accept(listener):
+    room = threading.BoundedSemaphore(CONNECTIONS)
+    while True:
+        room.acquire()
+        client, _ = listener.accept()
+        threading.Thread(target=_carry, args=(client, room), daemon=True).start()
+
+
+def _carry(client, room):
+    """One connection, both ways, until both sides have said all."""
+    try:
+        with client, socket.socket(socket.AF_UNIX) as tools:
+            tools.connect(TOOLS)
+            other = {client: tools, tools: client}
+            reading = [client, tools]
+            while reading:
+                for side in select.select(reading, [], [])[0]:
+                    piece = side.recv(1 << 16)
+                    if piece:
+                        other[side].sendall(piece)
+                    else:
+                        reading.remove(side)
+                        other[side].shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # one of them is gone, and with it the connection
+    finally:
+        room.release()
 
 
 class _Taking:
