@@ -48,6 +48,7 @@ func (s Suite) testPlainValues(t *testing.T) {
 		"none is required":   "assert same(n=None, unit=None) is None",
 		"shadowed":           "def f(same): return same(5)\nassert f(lambda n: 'own') == 'own' and same(5) == 5",
 		"awaited by another": "async def call(f, n): return await f(n)\nassert await call(same, 5) == 5 and same(5) == 5",
+		"both":               "f = same\nx = f(5)\nassert type(x) is int and type(f([])) is list\nassert await asyncio.gather(f(1), *map(f, (2, 3))) == [1, 2, 3]",
 		"data frame":         "f = same\ndf = pd.DataFrame(f([{'a': 1}, {'a': 2}]))\nassert df.a.sum() == 3 and np.array(f([1, 2])).sum() == 3",
 	} {
 		r, _ := callsOn(t, d, sandbox.Python, code+"\nprint('ok')")
@@ -64,6 +65,7 @@ func (s Suite) testLaterValues(t *testing.T) {
 	for name, c := range map[string]string{
 		"alias":              "f = same\na, b = await asyncio.gather(f(1), f(2))",
 		"named":              "a, b = await asyncio.gather(*map(same, (1, 2)))",
+		"an alias in map":    "f = same\na, b = await asyncio.gather(*map(f, (1, 2)))",
 		"named and kept":     "ts = list(map(same, (1, 2)))\na, b = await asyncio.gather(*ts)",
 		"table":              "tools = {'x': same}\na, b = await asyncio.gather(*[tools['x'](n) for n in (1, 2)])",
 		"partial":            "import functools\nf = functools.partial(same, unit='m')\nf = functools.partial(same)\na, b = await asyncio.gather(f(1), f(2))",

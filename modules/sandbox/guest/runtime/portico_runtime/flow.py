@@ -138,14 +138,8 @@ class Flow:
         """Whether a function of asyncio's own is called."""
         return isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id in self._asyncio
 
-    def is_called(self, node):
-        """Whether the node is what a call calls."""
-        parent = self._parents[node]
-        return isinstance(parent, ast.Call) and parent.func is node
-
     def is_later(self, node):
-        """Whether the program awaits what this call returns, or what a
-        function returns that is only named here."""
+        """Whether the program awaits what this call returns."""
         collected, child, parent = False, node, self._parents[node]
         while True:
             if isinstance(parent, _COLLECTIONS):

@@ -25,7 +25,7 @@ class Return(BaseException):
 def rewrite(tree, tools):
     """Change the tree in place. tools are the names of the functions."""
     if tools:
-        _Results(flow.Flow(tree), set(tools), set(tools) - _bound(tree)).visit(tree)
+        _Results(flow.Flow(tree), set(tools) - _bound(tree)).visit(tree)
     if any(isinstance(n, ast.Return) for n in ast.walk(tree)):
         _Returns().visit(tree)
     ast.fix_missing_locations(tree)
@@ -51,11 +51,10 @@ def _through(function, node):
 
 
 class _Results(ast.NodeTransformer):
-    """tools are the names that a tool may have, own those that nothing but the
-    tool has."""
+    """own are the names that nothing but a tool has."""
 
-    def __init__(self, found, tools, own):
-        self._flow, self._tools, self._own = found, tools, own
+    def __init__(self, found, own):
+        self._flow, self._own = found, own
 
     def visit_Call(self, node):
         later, key = self._flow.is_later(node), self._flow.is_key(node)
@@ -67,6 +66,8 @@ class _Results(ast.NodeTransformer):
         self.generic_visit(node)
         if gathers:
             self._make_ready(node)
+        if later and flow.called(node) in ("map", "starmap") and node.args:
+            node.args[0] = _through(LATER, node.args[0])
         if wait or (later and not ours):
             node.func = _through(LATER, node.func)
         if wait:
@@ -83,13 +84,6 @@ class _Results(ast.NodeTransformer):
                     node.args[i] = _through(READY, a)
         elif name in _ONE and node.args and not isinstance(node.args[0], ast.Starred):
             node.args[0] = _through(READY, node.args[0])
-
-    def visit_Name(self, node):
-        """A tool that is named and not called: a function that is called by
-        another, and perhaps awaited."""
-        if isinstance(node.ctx, ast.Load) and node.id in self._tools and not self._flow.is_called(node) and self._flow.is_later(node):
-            return _through(LATER, node)
-        return node
 
     def visit_Await(self, node):
         certain = isinstance(node.value, ast.Call) and self._flow.of_asyncio(node.value)
