@@ -49,6 +49,7 @@ func (s Suite) testPlainValues(t *testing.T) {
 		"shadowed":           "def f(same): return same(5)\nassert f(lambda n: 'own') == 'own' and same(5) == 5",
 		"awaited by another": "async def call(f, n): return await f(n)\nassert await call(same, 5) == 5 and same(5) == 5",
 		"both":               "f = same\nx = f(5)\nassert type(x) is int and type(f([])) is list\nassert await asyncio.gather(f(1), *map(f, (2, 3))) == [1, 2, 3]",
+		"a long sum":         "x = " + strings.Repeat("1 + ", 900) + "same(1)\nassert x == 901",
 		"data frame":         "f = same\ndf = pd.DataFrame(f([{'a': 1}, {'a': 2}]))\nassert df.a.sum() == 3 and np.array(f([1, 2])).sum() == 3",
 	} {
 		r, _ := callsOn(t, d, sandbox.Python, code+"\nprint('ok')")

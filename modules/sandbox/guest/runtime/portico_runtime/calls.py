@@ -118,10 +118,7 @@ def later(function):
     """The form of a tool whose calls are awaited; anything else as it is."""
     if isinstance(function, functools.partial):
         return functools.partial(later(function.func), *function.args, **function.keywords)
-    try:
-        return _forms.get(function, function)
-    except TypeError:
-        return function  # it cannot be hashed
+    return _forms.get(function, function) if inspect.isfunction(function) else function
 
 
 def key(made):

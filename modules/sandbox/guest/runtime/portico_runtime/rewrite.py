@@ -4,6 +4,7 @@ awaited are made so that they can be. All other calls of tools are plain calls
 of functions, whose results are plain values."""
 
 import ast
+import sys
 
 from portico_runtime import flow
 
@@ -18,12 +19,26 @@ RETURN = "__portico_return__"  # Return
 _ONE = flow.GATHER - {"gather", "wait", "as_completed", "start_soon"}
 
 
+# Python itself takes expressions that are nested almost 1000 deep, such as long
+# sums; looking at them takes several calls for each level.
+DEPTH = 10_000
+
+
 class Return(BaseException):
     """A return outside of functions."""
 
 
 def rewrite(tree, tools):
     """Change the tree in place. tools are the names of the functions."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEPTH))
+    try:
+        _rewrite(tree, tools)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _rewrite(tree, tools):
     if tools:
         _Results(flow.Flow(tree), set(tools) - _bound(tree)).visit(tree)
     if any(isinstance(n, ast.Return) for n in ast.walk(tree)):
