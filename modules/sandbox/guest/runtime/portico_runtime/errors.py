@@ -35,7 +35,12 @@ def refused(status, headers, envelope, tool):
     """The service refused the call: its envelope says why."""
     message = _text(envelope, "errMsg", "message") or "the tools answered with status %d" % status
     return ToolExecutionError(
-        message, _text(envelope, "errCode") or "E0000", status, _text(envelope, "traceId") or _request(headers), _text(envelope, "errDetail"), tool
+        message,
+        _text(envelope, "errCode") or "E0000",
+        status,
+        _text(envelope, "traceId") or _request(headers),
+        _text(envelope, "errDetail"),
+        tool,
     )
 
 

@@ -30,7 +30,14 @@ def serve(names):
     names.clear()
     names.update({"__name__": "__main__", "__builtins__": __builtins__})
     names.update(known.names())
-    names.update({"ToolExecutionError": errors.ToolExecutionError, "search_tools": program.catalog.search_tools, "help": program.catalog.help, SHOW: _shower(names)})
+    names.update(
+        {
+            "ToolExecutionError": errors.ToolExecutionError,
+            "search_tools": program.catalog.search_tools,
+            "help": program.catalog.help,
+            SHOW: _shower(names),
+        }
+    )
     signal.signal(signal.SIGALRM, _time_up)
     tools, done, number = [], None, 0
     while True:
