@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/sandbox"
@@ -151,4 +153,33 @@ func incomplete(b []byte) int {
 func clean(b []byte) string {
 	b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	return string(bytes.ReplaceAll(b, []byte{0}, []byte("\uFFFD")))
+}
+
+// outputs are the two collectors of one job.
+type outputs struct {
+	stdout, stderr collector
+	done           sync.WaitGroup
+}
+
+func (o *outputs) wait() { o.done.Wait() }
+
+// collect reads both streams until nobody has them open any more.
+func (s *Session) collect(emit func(sandbox.Stream, string)) *outputs {
+	var mu sync.Mutex
+	o := &outputs{}
+	read := func(into *collector, from *os.File, stream sandbox.Stream) {
+		into.limit = s.Limits.Output
+		into.emit = func(line string) {
+			if emit == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			emit(stream, line)
+		}
+		o.done.Go(func() { into.drain(from) })
+	}
+	read(&o.stdout, s.Stdout, sandbox.Stdout)
+	read(&o.stderr, s.Stderr, sandbox.Stderr)
+	return o
 }

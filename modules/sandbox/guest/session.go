@@ -12,7 +12,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -385,33 +384,4 @@ func endsWithMemoryError(stderr string) bool {
 	last := stderr[strings.LastIndexByte(stderr, '\n')+1:]
 	return last == "MemoryError" || strings.HasPrefix(last, "MemoryError:") ||
 		strings.HasPrefix(last, "numpy._core._exceptions._ArrayMemoryError:")
-}
-
-// outputs are the two collectors of one job.
-type outputs struct {
-	stdout, stderr collector
-	done           sync.WaitGroup
-}
-
-func (o *outputs) wait() { o.done.Wait() }
-
-// collect reads both streams until nobody has them open any more.
-func (s *Session) collect(emit func(sandbox.Stream, string)) *outputs {
-	var mu sync.Mutex
-	o := &outputs{}
-	read := func(into *collector, from *os.File, stream sandbox.Stream) {
-		into.limit = s.Limits.Output
-		into.emit = func(line string) {
-			if emit == nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			emit(stream, line)
-		}
-		o.done.Go(func() { into.drain(from) })
-	}
-	read(&o.stdout, s.Stdout, sandbox.Stdout)
-	read(&o.stderr, s.Stderr, sandbox.Stderr)
-	return o
 }

@@ -113,6 +113,9 @@ func (s Suite) testKnownNames(t *testing.T) {
 func (s Suite) testWrongCode(t *testing.T) {
 	d := s.open(t, sandbox.Limits{})
 	for code, want := range map[string]string{
+		"getIt(n=1)":                             "NameError: name 'getIt' is not defined. Did you mean: 'get_it'?",
+		"shop.getIt(n=1)":                        "NameError: name 'shop' is not defined. Did you mean: 'get_it'?",
+		"Get_It(n=1)":                            "NameError: name 'Get_It' is not defined. Did you mean: 'get_it'?",
 		"geet(n=1)":                              "NameError: name 'geet' is not defined. Did you mean: 'get'?",
 		"x = value_1 = 5\nvaluee_1":              "NameError: name 'valuee_1' is not defined. Did you mean: 'value_1'?",
 		"same(nn=1)":                             "TypeError: same() got an unexpected keyword argument 'nn'. It takes: n, unit.",
@@ -132,7 +135,8 @@ func (s Suite) testWrongCode(t *testing.T) {
 		"raise NameError('own')":                                     "NameError: own",
 		"something_else()":                                           "NameError: name 'something_else' is not defined",
 	} {
-		r := run(t, d, sandbox.Job{Code: "pass\n" + code, Files: bundle(), Stubs: stubs(), Gateway: &host{}})
+		list := append(stubs(), sandbox.Stub{Identifier: "get_it", Name: "get_it", Toolset: "shop", Open: true})
+		r := run(t, d, sandbox.Job{Code: "pass\n" + code, Files: bundle(), Stubs: list, Gateway: &host{}})
 		lines := strings.Split(strings.TrimSpace(r.Stderr), "\n")
 		require.Equal(t, want, lines[len(lines)-1], code)
 		require.Contains(t, r.Stderr, fmt.Sprintf(`File "/mnt/data/main.py", line %d, in <module>`, 1+len(strings.Split(code, "\n"))), code)

@@ -2,11 +2,12 @@
 
 import builtins
 import inspect
+import linecache
 import re
 import sys
 import traceback
 
-from portico_runtime import known, package, suggest
+from portico_runtime import calls, known, package, suggest
 
 PROGRAM = "/mnt/data/main.py"
 # How the names of the cells of a persistent interpreter begin.
@@ -55,7 +56,7 @@ def advice(error, trace):
         trace = trace.tb_next
     frame = trace.tb_frame if trace is not None else None
     if type(error) is NameError and error.name and frame is not None:
-        return _name(error.name, frame)
+        return _name(error.name, frame, linecache.getline(frame.f_code.co_filename, trace.tb_lineno))
     if type(error) is AttributeError and error.name:
         names = [n for n in dir(error.obj) if n.startswith("_") == error.name.startswith("_")]
         return suggest.near(error.name, names)
@@ -66,12 +67,15 @@ def advice(error, trace):
     return ""
 
 
-def _name(name, frame):
+def _name(name, frame, line):
     names = [n for n in (*frame.f_locals, *frame.f_globals, *dir(builtins)) if not n.startswith("_")]
+    # Written as toolset.tool, where the tool is a function.
+    dotted = re.search(r"\b%s\.(\w+)\(" % name, line)
+    tool = dotted and suggest.closest(dotted[1], [n for n in names if calls.is_tool(frame.f_globals.get(n))])
     for toolset in package.toolsets():
         if suggest.closest(name, [toolset["module"], toolset["class"]]):
             return ". Import it first: from refly_tools.%s import %s" % (toolset["module"], toolset["class"] or "...")
-    return suggest.near(name, names)
+    return ". Did you mean: %r?" % tool if tool else suggest.near(name, names)
 
 
 def _import(error):
