@@ -16,7 +16,7 @@ type converter struct {
 	shapes  map[string]*shape
 	relaxed []string
 
-	properties, text, enums int
+	properties, characters, enums int
 }
 
 // shape is what Restore needs to know of a converted schema.
@@ -31,6 +31,7 @@ type shape struct {
 type member struct {
 	shape    *shape
 	optional bool // null stands for "left out"
+	blank    bool // so does an empty text
 }
 
 func (c *converter) misfit(path, why string, args ...any) error {
@@ -195,13 +196,15 @@ func (c *converter) object(node, out *jsontree.Object, path string, depth int) (
 	converted, all := jsontree.NewObject(), []any{}
 	for _, name := range properties.Names() {
 		c.properties++
-		c.text += utf8.RuneCountInString(name)
+		c.characters += utf8.RuneCountInString(name)
 		sub, shapeOf, err := c.convert(properties.Get(name), join(path, name), depth+1)
 		if err != nil {
 			return nil, err
 		}
 		m := member{shape: shapeOf, optional: !slices.Contains(s.required, name)}
 		if m.optional {
+			isText, takesEmpty := c.text(properties.Get(name), 0)
+			m.blank = isText && !takesEmpty
 			sub = nullable(sub)
 		}
 		s.members[name] = m
@@ -272,7 +275,7 @@ func (c *converter) values(node, out *jsontree.Object, path string) error {
 		return c.misfit(path, "lists %d values of %d characters", len(list), size)
 	}
 	c.enums += len(list)
-	c.text += size
+	c.characters += size
 	if len(kinds) == 1 {
 		out.Set("type", kinds[0])
 	} else {

@@ -10,8 +10,11 @@ import (
 
 // Restore gives arguments that a model wrote for a converted schema the form
 // that the tool expects: null, where it stands for a property that was left
-// out, is left out. Arguments for a schema that is not strict stay as they
-// are. It fails on what is no JSON.
+// out, is left out. So is an empty text for an optional text, because models
+// are told to send one for what they do not need; unless the schema says that
+// an empty text means something: it lists "" as a value, or sets minLength to 0.
+// Arguments for a schema that is not strict stay as they are. It fails on what
+// is no JSON.
 func (s Schema) Restore(arguments json.RawMessage) (json.RawMessage, error) {
 	if s.shape == nil {
 		return arguments, nil
@@ -45,7 +48,7 @@ func (s Schema) restore(at *shape, v any) {
 			m, known := at.members[name]
 			switch {
 			case !known:
-			case m.optional && v.Get(name) == nil:
+			case m.optional && v.Get(name) == nil, m.blank && v.Get(name) == "":
 				v.Delete(name)
 			default:
 				s.restore(m.shape, v.Get(name))

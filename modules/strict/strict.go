@@ -38,7 +38,8 @@ const (
 )
 
 // Convert fits a schema to the subset. Optional properties become required and
-// nullable, as the subset demands; Restore undoes it in arguments. A schema
+// nullable, as the subset demands; Restore undoes it in arguments, where a model
+// may also have sent an empty text for an optional text. A schema
 // that cannot be fitted is returned as it is, not strict, with the reason: it
 // never fails a run.
 func Convert(schema json.RawMessage) Schema {
@@ -113,8 +114,8 @@ func (c *converter) limits() error {
 	switch {
 	case c.properties > maxProperties:
 		return &misfitError{"", fmt.Sprintf("has %d properties, more than %d", c.properties, maxProperties)}
-	case c.text > maxText:
-		return &misfitError{"", fmt.Sprintf("has names and values of %d characters, more than %d", c.text, maxText)}
+	case c.characters > maxText:
+		return &misfitError{"", fmt.Sprintf("has names and values of %d characters, more than %d", c.characters, maxText)}
 	case c.enums > maxEnum:
 		return &misfitError{"", fmt.Sprintf("lists %d values, more than %d", c.enums, maxEnum)}
 	}
