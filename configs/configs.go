@@ -225,7 +225,8 @@ type Model struct {
 	// InputPrice and OutputPrice are credits for a million tokens.
 	InputPrice  string `key:"inputPrice" env:"MODEL_INPUT_PRICE" also:"number"`
 	OutputPrice string `key:"outputPrice" env:"MODEL_OUTPUT_PRICE" also:"number"`
-	// LogOutput writes the raw output of every response to the log.
+	// LogOutput writes the output of every response to the log, without the
+	// credentials that can be recognised in it.
 	LogOutput bool `key:"logOutput" env:"MODEL_LOG_OUTPUT"`
 }
 
@@ -259,6 +260,13 @@ type Agent struct {
 	CodeTimeout int `key:"codeTimeout" env:"PTC_TIMEOUT"`
 	// BreakEven keeps plain tool calling where code would cost more tokens.
 	BreakEven bool `key:"breakEven" env:"AGENT_BREAK_EVEN"`
+	// Builtins is "all", or "minimal" to leave the model with the tool that runs
+	// code and the lifecycle tools; CodeToolName is what that tool is called:
+	// "execute_code" or "exec_code".
+	Builtins     string `key:"builtins" env:"AGENT_BUILTINS"`
+	CodeToolName string `key:"codeToolName" env:"AGENT_CODE_TOOL_NAME"`
+	// LifecycleTools offers the tools by which the model ends its run.
+	LifecycleTools bool `key:"lifecycleTools" env:"AGENT_LIFECYCLE_TOOLS"`
 	// MaxInterpreters is how many persistent interpreters this process keeps,
 	// InterpreterIdle for how long after their last use.
 	MaxInterpreters int           `key:"maxInterpreters" env:"AGENT_MAX_INTERPRETERS"`

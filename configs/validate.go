@@ -184,6 +184,8 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &a.MaxRuns, 1, 100_000, "between 1 and 100000")
 	mustBeWithin(l, &a.Output, kib, 16*mib, "between 1KiB and 16MiB")
 	mustBeWithin(l, &a.CodeTimeout, 1, 300, "between 1 and 300 seconds")
+	l.mustBeOneOf(&a.Builtins, "all", "minimal")
+	l.mustBeOneOf(&a.CodeToolName, "execute_code", "exec_code")
 	mustBeWithin(l, &a.MaxInterpreters, 0, 100_000, "between 0 and 100000")
 	mustBeWithin(l, &a.InterpreterIdle, time.Second, 7*24*time.Hour, "between 1s and 7d")
 	d := &l.config.Drive

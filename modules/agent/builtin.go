@@ -24,18 +24,10 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 // builtin makes a tool that this server is itself; its calls are recorded.
 func (j *job) builtin(name, description, schema string, work func(ctx context.Context, arguments json.RawMessage) (any, error)) Tool {
 	return Tool{
-		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema),
+		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema), work: work,
 		Run: func(ctx context.Context, c Call) (string, error) {
 			call, answer, err := j.service.Tools.Perform(ctx, j.actor, j.run, name, c.Arguments, func(ctx context.Context) tool.Answer {
-				data, err := work(ctx, c.Arguments)
-				if err != nil {
-					return tool.Refuse("FAILED", err.Error())
-				}
-				text, err := json.Marshal(data)
-				if err != nil {
-					return tool.Refuse(tool.CodeInternal, "The result cannot be written.")
-				}
-				return tool.Answer{Status: tool.Success, Data: text}
+				return answerOf(work(ctx, c.Arguments))
 			})
 			if err != nil {
 				return "", err
@@ -50,6 +42,18 @@ func (j *job) builtin(name, description, schema string, work func(ctx context.Co
 			return text, nil
 		},
 	}
+}
+
+// answerOf is what a tool of the server's own answers.
+func answerOf(data any, failed error) tool.Answer {
+	if failed != nil {
+		return tool.Refuse("FAILED", failed.Error())
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return tool.Refuse(tool.CodeInternal, "The result cannot be written.")
+	}
+	return tool.Answer{Status: tool.Success, Data: text}
 }
 
 // words is a text as it is, and anything else as JSON.
@@ -133,11 +137,23 @@ func (j *job) readRun(ctx context.Context, resultID string) (any, error) {
 const piece = 32 << 10
 
 func (j *job) readResult(ctx context.Context, callID string, offset int) (any, error) {
-	data, err := j.service.Tools.Output(ctx, j.actor, callID)
+	data, err := j.output(ctx, callID)
 	if err != nil {
-		return nil, fmt.Errorf("there is no result of a call %q", callID)
+		return nil, err
 	}
 	return part(data, offset)
+}
+
+// output is the whole result of a call of the user's.
+func (j *job) output(ctx context.Context, callID string) (json.RawMessage, error) {
+	data, err := j.service.Tools.Output(ctx, j.actor, callID)
+	if errors.Is(err, tool.ErrMissing) {
+		return nil, fmt.Errorf("there is no result of a call %q", callID)
+	}
+	if err != nil {
+		return nil, errors.New(explain(err))
+	}
+	return data, nil
 }
 
 // part is a piece of something long, with where it is from.

@@ -22,6 +22,9 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 	var before chan struct{} // closed when the serial call before has ended
 	for i, c := range calls {
 		t.Calls++
+		if t.ends(c) {
+			continue
+		}
 		var turn chan struct{}
 		done := func() {}
 		if e := t.tools.byName[c.Name]; e != nil && e.Serial {
@@ -41,9 +44,24 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 		return err
 	}
 	for i, c := range calls {
+		switch {
+		case !t.ends(c):
+		case t.ended:
+			outputs[i] = "Error: not executed, because the run had been ended."
+		default:
+			outputs[i] = t.call(ctx, c, i, choice)
+		}
+	}
+	for i, c := range calls {
 		t.put(c.CallID, outputs[i])
 	}
 	return context.Cause(ctx)
+}
+
+// ends reports whether a call would end the turn.
+func (t *turn) ends(c output) bool {
+	e := t.tools.byName[c.Name]
+	return e != nil && e.Ends
 }
 
 // call executes one call. Whatever goes wrong with it is its output.
@@ -68,8 +86,11 @@ func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage
 	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
 	t.loop.Observer.Returned(ctx, c, text, err)
-	if err != nil {
+	switch {
+	case err != nil:
 		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
+	case e.Ends:
+		t.Text, t.ended = text, true
 	}
 	return cut(text, t.limits.Output, *c.record)
 }

@@ -19,10 +19,14 @@ const (
 
 // code is the tool that runs programs.
 func (j *job) code() Tool {
+	description := "Run a Python program. Tools are called inside it; only what it prints comes back. Each program is a process of its own: " +
+		"it must be complete, variables do not survive it. numpy, pandas, matplotlib, scipy, scikit-learn and pyarrow are there; nothing can be installed."
+	if j.minimal() {
+		description += " The system message has the signatures of the functions that it can call; in a program, print(search_tools(\"words\")) finds tools " +
+			"and print(help(\"name\")) tells all about one."
+	}
 	return Tool{
-		Name: executeCode, Own: true,
-		Description: "Run a Python program. Tools are called inside it; only what it prints comes back. Each program is a process of its own: " +
-			"it must be complete, variables do not survive it. numpy, pandas, matplotlib, scipy, scikit-learn and pyarrow are there; nothing can be installed.",
+		Name: j.service.Settings.CodeTool, Own: true, Description: description,
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string","description":"The whole program"},
 			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
@@ -55,7 +59,7 @@ func (j *job) code() Tool {
 func (j *job) program(code string, timeout int) program.Request {
 	req := program.Request{
 		Code: plain(code), Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
-		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title,
+		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title, Functions: j.functions(),
 	}
 	if timeout > 0 {
 		req.Timeout = seconds(timeout)

@@ -17,13 +17,13 @@ import (
 // the only way to. Their names are none of the server's own.
 func (j *job) direct(ctx context.Context, own []Tool) []Tool {
 	var list []Tool
-	taken := map[string]bool{execCode: true}
+	taken := map[string]bool{executeCode: true, execCode: true}
 	for _, t := range own {
 		taken[t.Name] = true
 	}
 	for _, set := range j.sets {
 		for _, t := range set.Tools {
-			if !t.Callers.OfferedDirectly(j.writes) {
+			if !t.Callers.OfferedDirectly(j.writes) || j.minimal() && t.Callers.Code {
 				continue
 			}
 			name := stub.Name(sandbox.Python, set.Key+"_"+t.Name)

@@ -32,7 +32,7 @@ func (j *job) files() []Tool {
 		j.builtin("list_files", "List the files of the canvas: name, type, size in bytes and, where it is known, what is in them.",
 			`{"type":"object","properties":{},"required":[],"additionalProperties":false}`,
 			func(ctx context.Context, _ json.RawMessage) (any, error) { return j.listFiles(ctx) }),
-		j.builtin("read_file", "Read a file of the canvas, a piece at a time: of a table the columns and some rows, of a text its characters.",
+		j.builtin(readFile, "Read a file of the canvas, a piece at a time: of a table the columns and some rows, of a text its characters.",
 			`{"type":"object","properties":{"file":{"type":"string","description":"Its name or id"},`+
 				`"offset":{"type":["integer","null"],"description":"The first row of a table, or the first byte of a text; null for the beginning"},`+
 				`"limit":{"type":["integer","null"],"description":"How many rows of a table, at most 200; null for 20"}},`+
@@ -126,6 +126,11 @@ func (j *job) readFile(ctx context.Context, name string, offset, limit int) (any
 		}
 		return rows, nil
 	}
+	return textOf(f, content, offset)
+}
+
+// textOf is a piece of a file that is a text.
+func textOf(f drive.File, content []byte, offset int) (any, error) {
 	if !utf8.Valid(content) {
 		return nil, fmt.Errorf("%s (%s, %d bytes) is neither a table nor a text; use code to read it", f.Name, f.Type, f.Size)
 	}
@@ -145,9 +150,12 @@ const chartSchema = `{"type":"object","properties":{
 	"note":{"type":"string","default":"","description":"A line below the chart"}},
 	"required":["df_name","logical_name","chart_type","x_field","x_label","y_label","series","title","note"],"additionalProperties":false}`
 
+// createChart is its name.
+const createChart = "create_chart"
+
 // chart is the tool that draws a table.
 func (j *job) chart() Tool {
-	return j.builtin("create_chart", "Draw a table of the canvas and keep the chart there, as an image and as a Vega-Lite specification. Every row is a point: "+
+	return j.builtin(createChart, "Draw a table of the canvas and keep the chart there, as an image and as a Vega-Lite specification. Every row is a point: "+
 		"aggregate with code first and write the result as Parquet. Supply every parameter; an empty text for what is not needed.",
 		chartSchema, func(ctx context.Context, arguments json.RawMessage) (any, error) {
 			var in struct {

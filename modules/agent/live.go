@@ -16,34 +16,44 @@ import (
 )
 
 // live shows a run as it happens and writes its messages. It implements
-// Observer; calls of tools are shown by their own records.
+// Observer; calls of tools are shown by their own records. One goroutine does
+// all the writing of what the model says, so that it is written in order, and
+// holds no lock while it does: a slow database does not hold up the model.
 type live struct {
 	service *Service
 	run     run.Run
 	logger  *slog.Logger
 
-	mu        sync.Mutex
-	messageID string // of the answer that is being written
+	mu        sync.Mutex // never held over I/O
+	messageID string     // of the answer that is being written
 	text      strings.Builder
 	reasoning strings.Builder
 	shown     [2]int        // bytes of both that were shown
-	writing   []model.Delta // of calls, since the last look
+	writing   []model.Delta // of calls, not shown yet
 
-	stop chan struct{}
-	done chan struct{}
+	asked chan func() // what the writer is to do
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+// message is an answer as it was at a moment.
+type message struct {
+	id              string
+	text, reasoning string
+	shown           [2]int
 }
 
 func newLive(ctx context.Context, s *Service, r run.Run) *live {
 	l := &live{
 		service: s, run: r, logger: s.Logger, messageID: ids.New(ids.Message),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		asked: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.show(ctx)
 	return l
 }
 
-// show writes what came since it last looked, so that the words of a model do
-// not cost a transaction each.
+// show is the writer. It looks for new words now and then, so that they do not
+// cost a transaction each.
 func (l *live) show(ctx context.Context) {
 	defer close(l.done)
 	tick := time.NewTicker(l.service.Settings.Flush)
@@ -52,20 +62,30 @@ func (l *live) show(ctx context.Context) {
 		select {
 		case <-tick.C:
 			l.flush(ctx)
+		case work := <-l.asked:
+			work()
 		case <-l.stop:
+			l.flush(ctx)
 			return
 		}
 	}
 }
 
-// close shows what is left.
-func (l *live) close(ctx context.Context) {
-	close(l.stop)
-	<-l.done
-	l.flush(ctx)
+// write lets the writer do something and waits until it is done. It must not be
+// called after close.
+func (l *live) write(work func() error) error {
+	failed := make(chan error, 1)
+	l.asked <- func() { failed <- work() }
+	return <-failed
 }
 
-// Delta implements Observer.
+// close shows what is left.
+func (l *live) close() {
+	close(l.stop)
+	<-l.done
+}
+
+// Delta implements Observer. It never waits for the database.
 func (l *live) Delta(d model.Delta) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,37 +113,52 @@ func (l *live) next() {
 	l.reasoning.Reset()
 }
 
+// now is the answer as far as it is written. The caller holds the lock.
+func (l *live) now() message {
+	return message{id: l.messageID, text: l.text.String(), reasoning: l.reasoning.String(), shown: l.shown}
+}
+
 // flush shows what was not shown yet: the words, and then the calls that follow
-// them.
+// them. What could not be shown is tried again at the next look, unless the
+// answer began anew meanwhile.
 func (l *live) flush(ctx context.Context) {
 	l.mu.Lock()
+	m, calls := l.now(), l.writing
+	l.writing = nil
+	l.mu.Unlock()
+	words := l.words(ctx, m) == nil
+	if words && len(calls) > 0 && l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.calls(ctx, tx, m.id, calls) }) == nil {
+		calls = nil
+	}
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.words(ctx)
-	if len(l.writing) > 0 && l.append(ctx, l.calls) == nil {
-		l.writing = nil
+	if l.messageID != m.id {
+		return
+	}
+	l.writing = append(calls, l.writing...)
+	if words {
+		l.shown = [2]int{len(m.text), len(m.reasoning)}
 	}
 }
 
-func (l *live) words(ctx context.Context) {
-	text, reasoning := l.text.String()[l.shown[0]:], l.reasoning.String()[l.shown[1]:]
+func (l *live) words(ctx context.Context, m message) error {
+	text, reasoning := m.text[m.shown[0]:], m.reasoning[m.shown[1]:]
 	if text == "" && reasoning == "" {
-		return
+		return nil
 	}
-	payload := map[string]any{"messageId": l.messageID, "step": map[string]string{"name": "answer"}, "content": text}
+	payload := map[string]any{"messageId": m.id, "step": map[string]string{"name": "answer"}, "content": text}
 	if reasoning != "" {
 		payload["reasoningContent"] = reasoning
 	}
-	if l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) }) == nil {
-		l.shown = [2]int{l.text.Len(), l.reasoning.Len()}
-	}
+	return l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) })
 }
 
 // calls shows what was written of calls. They have no record yet, so that the
 // id is the model's own.
-func (l *live) calls(ctx context.Context, tx database.Tx) error {
-	for _, d := range l.writing {
+func (l *live) calls(ctx context.Context, tx database.Tx, messageID string, calls []model.Delta) error {
+	for _, d := range calls {
 		err := l.event(ctx, tx, run.ToolCallStream, map[string]any{
-			"messageId": l.messageID, "toolCallMeta": map[string]string{"toolName": d.Name, "toolCallId": d.CallID, "status": "executing"}, "content": d.Text,
+			"messageId": messageID, "toolCallMeta": map[string]string{"toolName": d.Name, "toolCallId": d.CallID, "status": "executing"}, "content": d.Text,
 		})
 		if err != nil {
 			return err
@@ -153,37 +188,57 @@ func (l *live) append(ctx context.Context, work func(ctx context.Context, tx dat
 // Answered implements Observer: the answer becomes a message, and is paid for,
 // or the run ends.
 func (l *live) Answered(ctx context.Context, r model.Response) error {
-	l.flush(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	usage, err := json.Marshal(map[string]int64{"inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output})
 	if err != nil {
 		return err
 	}
-	err = l.append(ctx, func(ctx context.Context, tx database.Tx) error {
-		if l.text.Len()+l.reasoning.Len() > 0 {
-			err := l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
-				MessageID: l.messageID, Type: run.AI, Content: l.text.String(), Reasoning: l.reasoning.String(), Usage: usage,
-			})
-			if err != nil {
-				return err
-			}
-		}
-		err := l.service.Billing.ChargeModel(ctx, tx, billing.ModelCharge{
-			UID: l.run.UID, ResultID: l.run.ResultID, Version: l.run.Version, Model: r.Model, Input: r.Usage.Input, Output: r.Usage.Output,
-			Price: l.service.Settings.Price.Of(r.Usage.Input, r.Usage.Output),
+	err = l.write(func() error {
+		l.flush(ctx)
+		l.mu.Lock()
+		m := l.now()
+		l.next()
+		l.mu.Unlock()
+		return l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.record(ctx, tx, m, usage, r) })
+	})
+	l.logger.InfoContext(ctx, "a model answered", "resultId", l.run.ResultID, "model", r.Model, "items", len(r.Output),
+		"inputTokens", r.Usage.Input, "outputTokens", r.Usage.Output)
+	return err
+}
+
+func (l *live) record(ctx context.Context, tx database.Tx, m message, usage json.RawMessage, r model.Response) error {
+	if m.text != "" || m.reasoning != "" {
+		err := l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
+			MessageID: m.id, Type: run.AI, Content: m.text, Reasoning: m.reasoning, Usage: usage,
 		})
 		if err != nil {
 			return err
 		}
-		return l.event(ctx, tx, run.TokenUsage, map[string]any{"tokenUsage": map[string]any{
-			"modelName": r.Model, "inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output, "cacheReadTokens": r.Usage.InputDetails.Cached,
-		}})
+	}
+	err := l.service.Billing.ChargeModel(ctx, tx, billing.ModelCharge{
+		UID: l.run.UID, ResultID: l.run.ResultID, Version: l.run.Version, Model: r.Model, Input: r.Usage.Input, Output: r.Usage.Output,
+		Price: l.service.Settings.Price.Of(r.Usage.Input, r.Usage.Output),
 	})
-	l.next()
-	l.logger.InfoContext(ctx, "a model answered", "resultId", l.run.ResultID, "model", r.Model, "items", len(r.Output),
-		"inputTokens", r.Usage.Input, "outputTokens", r.Usage.Output)
-	return err
+	if err != nil {
+		return err
+	}
+	return l.event(ctx, tx, run.TokenUsage, map[string]any{"tokenUsage": map[string]any{
+		"modelName": r.Model, "inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output, "cacheReadTokens": r.Usage.InputDetails.Cached,
+	}})
+}
+
+// conclude shows and records the answer of a run that the model ended with a
+// tool.
+func (l *live) conclude(ctx context.Context, text string) error {
+	return l.write(func() error {
+		m := message{id: ids.New(ids.Message), text: text}
+		return l.append(ctx, func(ctx context.Context, tx database.Tx) error {
+			err := l.event(ctx, tx, run.Stream, map[string]any{"messageId": m.id, "step": map[string]string{"name": "answer"}, "content": text})
+			if err != nil {
+				return err
+			}
+			return l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{MessageID: m.id, Type: run.AI, Content: text})
+		})
+	})
 }
 
 // Called implements Observer.

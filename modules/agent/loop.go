@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,7 @@ type turn struct {
 
 	last    string // the calls of the answer before
 	repeats int
+	ended   bool // by a call
 }
 
 func (t *turn) numbers() string {
@@ -160,7 +162,7 @@ func (t *turn) run(ctx context.Context) error {
 		if len(calls) == 0 {
 			return nil
 		}
-		if err := t.answer(ctx, calls, choice); err != nil {
+		if err := t.answer(ctx, calls, choice); err != nil || t.ended {
 			return err
 		}
 		if demands(choice) {
@@ -248,7 +250,7 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	if stop := t.stop(calls); stop != nil {
+	if stop := t.stop(calls); stop != nil && !slices.ContainsFunc(calls, t.ends) {
 		t.refuse(calls, "not executed: "+stop.Error())
 		return nil, stop
 	}

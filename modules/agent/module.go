@@ -112,6 +112,12 @@ type Settings struct {
 	CodeTimeout time.Duration
 	// BreakEven keeps plain tool calling where it costs fewer tokens than code.
 	BreakEven bool
+	// Minimal leaves a model that writes code with the tool for it and the
+	// lifecycle tools, Lifecycle offers those.
+	Minimal, Lifecycle bool
+	// CodeTool is the name of the tool that runs code: execute_code, which is
+	// the default, or exec_code.
+	CodeTool string
 	// Price is what the model's tokens cost its users.
 	Price billing.ModelPrice
 	// Flush is how often the words of an answer are shown.
@@ -125,6 +131,9 @@ type Module struct{ Service *Service }
 func New(d Deps) *Module {
 	if d.Settings.Flush == 0 {
 		d.Settings.Flush = 50 * time.Millisecond
+	}
+	if d.Settings.CodeTool == "" {
+		d.Settings.CodeTool = executeCode
 	}
 	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}, counter: sync.OnceValues(compact.NewCounter)}}
 }

@@ -15,10 +15,13 @@ import (
 )
 
 // offer decides whether the model writes code, and returns what it gets: what it
-// is told, and its tools.
+// is told, and its tools. Code is told of with the documentation of the SDK,
+// unless that costs more than plain tool calling would: then with a line for
+// each tool. Whether plain tool calling itself is chosen where it is cheaper is
+// the administrator's decision.
 func (j *job) offer(ctx context.Context) (system string, tools *Tools, err error) {
 	j.writes = j.decision.Enabled
-	if system, tools, err = j.form(ctx); err != nil || !j.mayBreakEven() {
+	if system, tools, err = j.form(ctx); err != nil || !j.comparable() {
 		return system, tools, err
 	}
 	j.writes = false
@@ -36,17 +39,18 @@ func (j *job) offer(ctx context.Context) (system string, tools *Tools, err error
 			cheaper, note, err = j.service.cheaper(plainly, plain, system, tools)
 		}
 	}
-	if err != nil || !cheaper {
+	if err != nil || !cheaper || !j.mayBreakEven() {
 		return system, tools, err
 	}
 	j.writes = false
-	j.say(ctx, note)
+	j.say(ctx, "info", note)
 	return plainly, plain, nil
 }
 
-// mayBreakEven reports whether plain tool calling is a choice: where there is
-// something to call, and nothing that code alone may call.
-func (j *job) mayBreakEven() bool {
+// comparable reports whether plain tool calling is an alternative that costs
+// can be compared with: where there is something to call, and nothing that code
+// alone may call.
+func (j *job) comparable() bool {
 	tools := 0
 	for _, set := range j.sets {
 		for _, t := range set.Tools {
@@ -56,30 +60,66 @@ func (j *job) mayBreakEven() bool {
 			}
 		}
 	}
-	return j.writes && j.service.Settings.BreakEven && tools > 0
+	return j.writes && tools > 0
+}
+
+// mayBreakEven reports whether tools may be called plainly although the model
+// may write code: the administrator wants it, and code comes first for none.
+func (j *job) mayBreakEven() bool {
+	if !j.service.Settings.BreakEven {
+		return false
+	}
+	for _, set := range j.sets {
+		if slices.ContainsFunc(set.Tools, func(t toolset.ToolDefinition) bool { return t.Callers.CodeFirst }) {
+			return false
+		}
+	}
+	return true
 }
 
 // form builds one of the two forms: for a model that writes code, or not.
 func (j *job) form(ctx context.Context) (string, *Tools, error) {
-	prompt := Prompt{Code: j.writes, Files: j.run.CanvasID != "", Sequential: j.decision.Sequential, Missing: j.missing}
-	own := slices.Concat(j.builtins(), j.files(), []Tool{j.chart(), j.repl()})
+	prompt := Prompt{Code: j.writes, Lifecycle: j.service.Settings.Lifecycle, Files: j.run.CanvasID != "", Sequential: j.decision.Sequential, Missing: j.missing}
 	if j.writes {
 		var err error
 		if prompt.Toolsets, err = j.described(ctx); err != nil {
 			return "", nil, err
 		}
-		own = append(own, j.code(), j.search(), j.help())
+		prompt.CodeTool, prompt.Minimal, prompt.Functions = j.service.Settings.CodeTool, j.minimal(), lines(j.functions())
 	}
+	own := j.own()
 	tools, err := NewTools(append(own, j.direct(ctx, own)...)...)
 	if err != nil {
 		return "", nil, err
 	}
-	tools.alias(execCode, executeCode)
+	for _, name := range []string{executeCode, execCode} {
+		tools.alias(name, j.service.Settings.CodeTool)
+	}
 	for _, note := range tools.Notes {
 		j.service.Logger.InfoContext(ctx, "a tool's schema", "resultId", j.run.ResultID, "note", note)
 	}
 	return prompt.String(), tools, nil
 }
+
+// own are the server's own tools that the model gets with their schemas.
+func (j *job) own() []Tool {
+	var list []Tool
+	if j.service.Settings.Lifecycle {
+		list = j.lifecycle()
+	}
+	if j.minimal() {
+		return append(list, j.code())
+	}
+	list = slices.Concat(list, j.builtins(), j.files(), []Tool{j.chart(), j.repl()})
+	if j.writes {
+		list = append(list, j.code(), j.search(), j.help())
+	}
+	return list
+}
+
+// minimal reports whether the model gets the tool that runs code, and all else
+// in code only. One that writes no code must get the tools themselves.
+func (j *job) minimal() bool { return j.writes && j.service.Settings.Minimal }
 
 // mayCost is how many times as long plain tool calling must be for nobody to
 // count tokens.
@@ -117,10 +157,10 @@ func prompted(system string, tools *Tools) (string, error) {
 }
 
 // say shows a sentence of the server's in the run.
-func (j *job) say(ctx context.Context, text string) {
+func (j *job) say(ctx context.Context, level, text string) {
 	j.service.Logger.InfoContext(ctx, "a run is told", "resultId", j.run.ResultID, "text", text)
 	_ = j.live.append(ctx, func(ctx context.Context, tx database.Tx) error { // it is in the log, too
-		return j.live.event(ctx, tx, run.Log, map[string]any{"log": map[string]any{"level": "info", "content": text}})
+		return j.live.event(ctx, tx, run.Log, map[string]any{"log": map[string]any{"level": level, "content": text}})
 	})
 }
 

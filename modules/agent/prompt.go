@@ -14,6 +14,15 @@ type Prompt struct {
 	// Sequential forbids calls that run beside each other.
 	Sequential bool
 	Toolsets   []Described
+	// CodeTool is the name of the tool that runs programs; empty for
+	// execute_code.
+	CodeTool string
+	// Minimal says that everything but lifecycle tools is called from programs.
+	Minimal bool
+	// Lifecycle says that the model ends its run with a tool.
+	Lifecycle bool
+	// Functions are lines of the server's own tools, which programs call.
+	Functions []string
 	// Missing are toolsets that the user asked for and that do not work.
 	Missing []string
 }
@@ -43,6 +52,10 @@ Limits: you have a limited number of calls, time and tokens. What tools return i
 func (p Prompt) String() string {
 	var b strings.Builder
 	b.WriteString(base)
+	if p.Lifecycle {
+		b.WriteString("\nEnd: when you can answer, call complete with the whole answer. When it cannot be done, call fail with the reason. When another agent is to go on, " +
+			"call onboarding_handoff. Each ends the run at once: make every other call before.\n")
+	}
 	if len(p.Missing) > 0 {
 		fmt.Fprintf(&b, "\nThese toolsets do not work at the moment: %s.\n", strings.Join(p.Missing, ", "))
 	}
@@ -56,7 +69,7 @@ func (p Prompt) String() string {
 	b.WriteString(`
 # Tools in Python
 
-Some of your tools exist as Python only. Use them in programs that you run with execute_code; they cannot be called in any other way. search_tools finds them and help tells all about one, as tools and, in programs, as functions that return text.
+Some of your tools exist as Python only. Use them in programs that you run with ` + p.codeTool() + `; they cannot be called in any other way. ` + p.lookup() + `
 
 Order of calls. ` + p.order() + `
 Try first: when a loop would make five calls or more, the first program makes exactly one of them and prints the shape of what comes back. The next one does the rest.
@@ -72,6 +85,9 @@ Keys and credentials are not needed; calls are authenticated. Do not sleep and d
 		keys[i] = t.Key
 	}
 	fmt.Fprintf(&b, "\nToolsets: %s\n", strings.Join(keys, ", "))
+	if len(p.Functions) > 0 {
+		fmt.Fprintf(&b, "\n## Functions of every program\n\nThey return the value itself and raise an exception when they fail.\n\n%s\n", strings.Join(p.Functions, "\n"))
+	}
 	for _, t := range p.Toolsets {
 		if t.Docs != "" {
 			b.WriteString("\n" + strings.TrimSpace(t.Docs) + "\n")
@@ -80,6 +96,21 @@ Keys and credentials are not needed; calls are authenticated. Do not sleep and d
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", t.Key, strings.Join(t.Lines, "\n"))
 	}
 	return b.String()
+}
+
+func (p Prompt) codeTool() string {
+	if p.CodeTool == "" {
+		return executeCode
+	}
+	return p.CodeTool
+}
+
+// lookup says where tools are found.
+func (p Prompt) lookup() string {
+	if p.Minimal {
+		return "There, search_tools finds them and help tells all about one; both are functions that return text."
+	}
+	return "search_tools finds them and help tells all about one, as tools and, in programs, as functions that return text."
 }
 
 func (p Prompt) order() string {

@@ -136,7 +136,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 	stop := s.watch(ctx, a, r)
 	defer stop()
 	o, err := s.turn(ctx, a, r, req, decision)
-	finish := run.Finish{Status: run.Done, PTCEnabled: o.Code, Model: o.Model}
+	finish := run.Finish{Status: run.Done, PTCEnabled: o.Code, Model: o.Model, Warnings: o.Warnings}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
 		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}
@@ -145,6 +145,10 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 	case err != nil:
 		finish.Status, finish.Errors = run.Failed, []string{sentence(err)}
 		s.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", err)
+	case o.Ending != nil && o.Ending.failed:
+		finish.Status, finish.Errors = run.Failed, []string{o.Ending.answer}
+	case o.Ending != nil:
+		finish.Handoff = o.Ending.handoff
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()

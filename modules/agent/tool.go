@@ -25,8 +25,13 @@ type Tool struct {
 	// Serial tools change the same things: they run one after the other, in the
 	// order of their calls.
 	Serial bool
+	// Ends says that a call which works is the last thing of the turn, and its
+	// output the answer. It is executed after all others of the same answer.
+	Ends bool
 	// Run executes one call. Its error is told to the model.
 	Run func(ctx context.Context, c Call) (string, error)
+
+	work func(ctx context.Context, arguments json.RawMessage) (any, error) // of a builtin
 }
 
 // Call is one call of a model. Arguments are an object that the tool's schema

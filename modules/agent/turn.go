@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -27,12 +28,16 @@ type job struct {
 	brief    bool // tools are a line each, whatever documentation there is
 	sets     []toolset.Definition
 	missing  []string // toolsets that do not work
+	warnings []string // what the user was told about them
+	ending   *ending  // how the model itself ended the run; nil when it did not
 }
 
 // ended is what is recorded of a turn.
 type ended struct {
-	Model string // the one that answered
-	Code  bool   // it wrote code
+	Model    string // the one that answered
+	Code     bool   // it wrote code
+	Warnings []string
+	Ending   *ending
 }
 
 // turn lets the model answer what the user said.
@@ -44,7 +49,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 		}
 	}
 	l := newLive(ctx, s, r)
-	defer l.close(ctx)
+	defer l.close()
 	err := l.append(ctx, func(ctx context.Context, tx database.Tx) error {
 		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: req.Query})
 	})
@@ -69,7 +74,10 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 		Refresh: j.again,
 	}
 	o, err := loop.Turn(ctx, history, req.Query)
-	return ended{o.Model, j.writes}, err
+	if err == nil && j.ending != nil {
+		err = l.conclude(ctx, j.ending.answer)
+	}
+	return ended{o.Model, j.writes, j.warnings, j.ending}, err
 }
 
 // refresh reads the definitions of the toolsets again and reports whether they
@@ -85,13 +93,23 @@ func (j *job) refresh(ctx context.Context) (changed bool, err error) {
 	var missing []string
 	for _, f := range failures { // one that is broken does not take the others with it
 		missing = append(missing, f.Key)
+		j.warn(ctx, f)
 	}
 	changed = !reflect.DeepEqual(j.sets, sets) || !slices.Equal(j.missing, missing)
 	j.sets, j.missing = sets, missing
-	if changed && len(failures) > 0 {
-		j.service.Logger.WarnContext(ctx, "toolsets are left out of a run", "resultId", j.run.ResultID, "toolsets", j.missing, "error", failures[0].Problem)
-	}
 	return changed, nil
+}
+
+// warn tells the user once, in the stream and in the record of the run, that a
+// toolset is left out.
+func (j *job) warn(ctx context.Context, f toolset.Failure) {
+	text := fmt.Sprintf("Toolset %s does not work and is left out: %s", f.Key, explain(f.Problem))
+	if slices.Contains(j.warnings, text) {
+		return
+	}
+	j.service.Logger.WarnContext(ctx, "a toolset is left out of a run", "resultId", j.run.ResultID, "toolset", f.Key, "error", f.Problem)
+	j.warnings = append(j.warnings, text)
+	j.say(ctx, "warn", text)
 }
 
 // again is what the model gets from now on, if its tools have changed since the

@@ -258,6 +258,7 @@ func (s *instance) apply(t *testing.T, files map[string]string) {
 
 // Where describing a few tools for code costs more than their schemas, they
 // are called plainly, and the run says so; of many tools it is the other way.
+// Tools that code comes first for keep it. The explanation names the check.
 func TestBreakEven(t *testing.T) {
 	t.Parallel()
 	model, env := script(t, `
@@ -271,12 +272,24 @@ func TestBreakEven(t *testing.T) {
 - on: codeonly
   expect: [execute_code]
   output: [{text: "Code."}]
+- on: server
+  expect: [execute_code, "github__list("]
+  reject: [server_github__list]
+  output: [{text: "Code."}]
 `)
 	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "AGENT_BREAK_EVEN=true")...)
 	s.apply(t, map[string]string{
 		"few.yaml": toolsetFile("few", 2, ""), "many.yaml": toolsetFile("many", 40, ""),
-		"only.yaml": toolsetFile("only", 1, "    allowedCallers: [code]\n"),
+		"only.yaml":   toolsetFile("only", 1, "    allowedCallers: [code]\n"),
+		"server.yaml": strings.ReplaceAll(toolsetFile("server", 1, ""), "tool_0", "github__list"),
 	})
+	for _, answer := range []string{
+		s.send(s.key, "GET", "/v1/ptc/decision?toolsets=few", nil).raw,
+		s.send(s.key, "GET", "/v1/ptc/decision", nil).raw,
+	} {
+		require.Contains(t, answer, `"enabled":true`)
+		require.Regexp(t, `"check":"break_even","result":"skip","reason":"AGENT_BREAK_EVEN is true[^"]*"}\]`, answer, "the last step")
+	}
 	r := s.invoke(t, map[string]any{"query": "few?", "toolsets": []string{"few"}, "resultId": "ar-few"})
 	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 	require.False(t, r.PTCEnabled)
@@ -288,12 +301,16 @@ func TestBreakEven(t *testing.T) {
 	r = s.invoke(t, map[string]any{"query": "codeonly?", "toolsets": []string{"only"}})
 	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 	require.True(t, r.PTCEnabled, "plainly, the tool could not be called at all")
-	require.Len(t, model.Requests(), 3)
+	r = s.invoke(t, map[string]any{"query": "server?", "toolsets": []string{"server"}})
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+	require.True(t, r.PTCEnabled, "code comes first for a name with __")
+	require.Len(t, model.Requests(), 4)
 }
 
-// C3, C4, C5, C6: who may call a tool follows from its name and from what its
-// file says; it is enforced when it is called. The number of schemas does not
-// grow with the tools.
+// Who may call a tool follows from its name and from what its file says; it is
+// enforced when it is called. A name that the server gives a tool of its own is
+// an ordinary one in a toolset. The number of schemas does not grow with the
+// tools.
 func TestCallersAreEnforced(t *testing.T) {
 	t.Parallel()
 	const tools = `
@@ -303,18 +320,18 @@ func TestCallersAreEnforced(t *testing.T) {
   - {name: hidden, description: Only code calls it., endpoint: /cities, method: GET, allowedCallers: [code], request: {type: object, properties: {}}}
 `
 	model, env := script(t, `
-- expect: [mixed_complete, mixed_careful, "github__complete(", "hidden(", "tool_0("]
-  reject: [mixed_hidden, mixed_github__complete, "\ncomplete(", "careful(", mixed_tool_0]
+- expect: [mixed_careful, "complete(", "github__complete(", "hidden(", "tool_0("]
+  reject: [mixed_hidden, mixed_complete, mixed_github__complete, "careful(", mixed_tool_0]
   output:
-    - call: {name: mixed_complete, arguments: {file_name_title: x}}
+    - call: {name: mixed_careful, arguments: {file_name_title: x}}
     - call: {name: mixed_hidden, arguments: {file_name_title: x}}
     - call:
         name: execute_code
         arguments:
           code: |
-            print("complete" in globals(), "careful" in globals(), search_tools("complete").count("\n"), "no tool" in help("careful"))
+            print("complete" in globals(), "careful" in globals(), len(search_tools("complete").strip().split("\n")), "no tool" in help("careful"))
             print([k for k in dir(__import__("refly_tools.mixed").mixed.Mixed) if "complete" in k or "careful" in k])
-            print(hidden(file_name_title="x")["cities"][0]["name"], github__complete(file_name_title="x")["cities"][0]["name"])
+            print(hidden(file_name_title="x")["cities"][0]["name"], complete(file_name_title="x")["cities"][0]["name"], github__complete(file_name_title="x")["cities"][0]["name"])
             import json, os, socket
             s = socket.socket(socket.AF_UNIX); s.connect("/run/portico/tool.sock")
             body = json.dumps({"toolsetKey": "mixed", "toolName": "careful", "arguments": {"file_name_title": "x"}})
@@ -323,7 +340,7 @@ func TestCallersAreEnforced(t *testing.T) {
             while part := s.recv(65536): text += part
             print(text.decode().split("\r\n\r\n")[1])
           timeout: null
-- expect: ["there is no tool \"mixed_hidden\"", "False False 0 True", "['github__complete']", "Cairo Cairo", "CALLER_NOT_ALLOWED", "Tool careful may not be called from code"]
+- expect: ["there is no tool \"mixed_hidden\"", "True False 2 True", "['complete', 'github__complete']", "Cairo Cairo Cairo", "CALLER_NOT_ALLOWED", "Tool careful may not be called from code"]
   output: [{text: "Done."}]
 `)
 	each(t, func(t *testing.T, s *instance) {
@@ -331,7 +348,7 @@ func TestCallersAreEnforced(t *testing.T) {
 		r := s.invoke(t, map[string]any{"query": "Go", "toolsets": []string{"mixed"}})
 		require.Equal(t, "finish", r.Status, "%v", r.Errors)
 		for _, raw := range model.Requests() {
-			require.Equal(t, 12, strings.Count(string(raw), `"type":"function"`), "ten of the server's own and the two that are direct")
+			require.Equal(t, 11, strings.Count(string(raw), `"type":"function"`), "ten of the server's own and the one that is direct")
 		}
 	}, env...)
 }

@@ -121,7 +121,7 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Objects, err = objects(ctx, c.ObjectStorage); err != nil {
 		return err
 	}
-	policy, warnings, err := ptc.Parse(rawPolicy(c.PTC))
+	policy, warnings, err := ptc.Parse(rawPolicy(c))
 	if err != nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
 	}
@@ -303,10 +303,12 @@ func location(c configs.S3Lib) sdkbundle.Location {
 	return sdkbundle.Location{PathPrefix: c.PathPrefix, Hash: c.Hash}
 }
 
-func rawPolicy(c configs.PTC) ptc.Raw {
+func rawPolicy(all *configs.Config) ptc.Raw {
+	c := all.PTC
 	return ptc.Raw{
 		Enabled: c.Enabled, Mode: c.Mode, Debug: c.Debug, UserAllowlist: c.UserAllowlist, ToolsetAllowlist: c.ToolsetAllowlist,
 		ToolsetBlocklist: c.ToolsetBlocklist, Sequential: c.Sequential, RolloutPercent: c.RolloutPercent, RolloutSalt: c.RolloutSalt,
+		BreakEven: all.Agent.BreakEven,
 	}
 }
 

@@ -60,6 +60,7 @@ func (c *cli) demoAgent(ctx context.Context, picture string) (err error) {
 		"PORTICO_MODE=development", "PORTICO_LISTEN=127.0.0.1:0", "DATABASE_URL=sqlite:"+filepath.Join(folder, "demo.db"),
 		"OBJECT_STORAGE_DRIVER=folder", "OBJECT_STORAGE_FOLDER="+filepath.Join(folder, "objects"), "TOOLSETS_DIR=", "DEMO_ENABLED=true", "DEMO_LISTEN="+upstream,
 		"PTC_MODE=on", "PTC_DEBUG=", "PTC_TOOLSET_BLOCKLIST=", "PTC_TOOLSET_ALLOWLIST="+demo.Shop, "PTC_ROLLOUT_PERCENT=100", "SANDBOX_S3LIB_HASH=",
+		"AGENT_BUILTINS=all", "AGENT_CODE_TOOL_NAME=execute_code", "AGENT_LIFECYCLE_TOOLS=false",
 		"MODEL_BASE_URL=http://"+address, "MODEL_NAME=scripted", "MODEL_API_KEY=none", "MODEL_HEADERS=", "MODEL_INPUT_PRICE="+demoInputPrice, "MODEL_OUTPUT_PRICE="+demoOutputPrice,
 	)}
 	return c.demoAgentOn(ctx, options, model, picture)

@@ -45,11 +45,11 @@ func TestOperatorsCommands(t *testing.T) {
 				return out
 			}
 			require.Contains(t, ok("migrate", "status"), "not applied")
-			require.Equal(t, "7 migrations applied\n", ok("migrate", "up"))
+			require.Equal(t, "8 migrations applied\n", ok("migrate", "up"))
 			require.Equal(t, "0 migrations applied\n", ok("migrate", "up"))
 			require.NotContains(t, ok("migrate", "status"), "not applied")
 			require.Equal(t, "1 migrations reverted\n", ok("migrate", "down"))
-			require.Equal(t, "6 migrations reverted\n", ok("migrate", "down", "--all"))
+			require.Equal(t, "7 migrations reverted\n", ok("migrate", "down", "--all"))
 
 			uid := strings.TrimSpace(ok("user", "create", "anna", "--email", "anna@example.com"))
 			require.Regexp(t, `^u-[a-z0-9]{24}$`, uid)
@@ -260,7 +260,7 @@ func TestScriptedModelIsServed(t *testing.T) {
 func TestDemoOfTheAgent(t *testing.T) {
 	t.Parallel()
 	picture := filepath.Join(t.TempDir(), "chart.png")
-	env := append(environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "AGENT_BREAK_EVEN=true", "LOG_LEVEL=error")
+	env := append(environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error")
 	code, out, errs := portico(t, env, "demo", "agent", "--chart", picture)
 	require.Equal(t, 0, code, errs+out)
 	for want, times := range map[string]int{

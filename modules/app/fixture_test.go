@@ -56,7 +56,7 @@ func environ(t testing.TB, url string, more ...string) []string {
 	env := []string{
 		"DATABASE_URL=" + url, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets",
 		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + freeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
-		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32), "LOG_LEVEL=debug", "AGENT_BREAK_EVEN=false",
+		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32), "LOG_LEVEL=debug",
 		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
 	}
 	return append(env, more...)

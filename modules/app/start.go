@@ -121,7 +121,9 @@ func (a *App) follow(ctx context.Context, o configs.Options) {
 		if c.PTC == inForce.PTC && c.Sandbox.S3Lib == inForce.Sandbox.S3Lib {
 			return
 		}
-		policy, warnings, err := ptc.Parse(rawPolicy(c.PTC))
+		changed := inForce // what is not followed stays as it was
+		changed.PTC = c.PTC
+		policy, warnings, err := ptc.Parse(rawPolicy(&changed))
 		if err != nil {
 			a.Logger.ErrorContext(ctx, "the changed configuration is not valid; the one before stays in force", "error", err)
 			return

@@ -13,6 +13,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/portico-run/portico/modules/internal/redact"
 )
 
 // Config says which model is asked, and where.
@@ -31,8 +33,8 @@ type Config struct {
 	Retries int
 	// Timeout bounds one attempt.
 	Timeout time.Duration
-	// LogOutput writes the raw output of every response to the log, to see the
-	// habits of a new model.
+	// LogOutput writes the output of every response to the log, without
+	// credentials, to see the habits of a new model.
 	LogOutput bool
 	Logger    *slog.Logger
 }
@@ -185,7 +187,7 @@ func (c *Client) read(ctx context.Context, raw string) (Response, error) {
 			Output json.RawMessage `json:"output"`
 		}
 		_ = json.Unmarshal([]byte(raw), &output) // what does not fit is seen below
-		c.config.Logger.InfoContext(ctx, "model output", "output", string(output.Output))
+		c.config.Logger.InfoContext(ctx, "model output", "output", string(redact.JSON(output.Output)))
 	}
 	var r Response
 	if err := json.Unmarshal([]byte(raw), &r); err != nil {

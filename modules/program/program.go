@@ -28,6 +28,9 @@ type Request struct {
 	Tool string
 	// Plain runs it without any tools, whatever the policy says.
 	Plain bool
+	// Functions are tools of the server's own that it may call besides, by
+	// their names.
+	Functions []tool.Function
 }
 
 // Languages are those that programs may be written in.

@@ -84,6 +84,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
+	s.Tools.Lend(call.CallID, req.Functions)
 	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
@@ -137,6 +138,9 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 	stubs, looked, err := s.tools(ctx, a, req)
 	if err != nil {
 		return g, err
+	}
+	for _, f := range req.Functions {
+		stubs = append(stubs, stub.New(req.Language, stub.Tool{Name: f.Name, Toolset: ptc.Own, Description: f.Description, Schema: f.Schema}))
 	}
 	g = given{files: append(files(bundle), looked...), stubs: stubs, warnings: warnings}
 	g.key, err = s.Access.Keys.TemporaryKey(ctx, a)

@@ -76,7 +76,21 @@ func (p Policy) Decide(q Question) Decision {
 		}
 		d.Steps = append(d.Steps, step)
 	}
+	if p.breakEven {
+		d.Steps = append(d.Steps, p.stepBreakEven(d.Enabled))
+	}
 	return d
+}
+
+// stepBreakEven tells of the check that is made later, in the run itself: only
+// there the tools are known. It is a step only where AGENT_BREAK_EVEN is set.
+func (p Policy) stepBreakEven(enabled bool) Step {
+	reason := "an earlier check has decided"
+	if enabled {
+		reason = "AGENT_BREAK_EVEN is true: when an agent run starts, it compares the tokens that describing its tools takes for code and for plain tool calling, " +
+			"calls them plainly where that takes no more, and says so in its stream; programs that are sent to the server are not affected"
+	}
+	return Step{Check: "break_even", Result: Skip, Reason: reason}
 }
 
 func (p Policy) checkMode(Question) (Result, string) {

@@ -43,6 +43,8 @@ const defaultSalt = "ptc-rollout"
 // Raw is the settings as an administrator wrote them.
 type Raw struct {
 	Enabled, Mode, Debug, UserAllowlist, ToolsetAllowlist, ToolsetBlocklist, Sequential, RolloutPercent, RolloutSalt string
+	// BreakEven says that agent runs may fall back to plain tool calling.
+	BreakEven bool
 }
 
 // Policy is the settings as they are applied. It is immutable.
@@ -57,13 +59,14 @@ type Policy struct {
 	percent    float64
 	salt       string
 	sequential bool
+	breakEven  bool
 }
 
 // Parse reads the settings. Values it can do without are replaced by the safe
 // choice with a warning; a percentage it cannot read is an error, because
 // every guess would be wrong for somebody.
 func Parse(raw Raw) (Policy, []string, error) {
-	p := Policy{salt: strings.TrimSpace(raw.RolloutSalt), percent: 100, sequential: strings.TrimSpace(raw.Sequential) == "true"}
+	p := Policy{salt: strings.TrimSpace(raw.RolloutSalt), percent: 100, sequential: strings.TrimSpace(raw.Sequential) == "true", breakEven: raw.BreakEven}
 	var warnings []string
 	switch m := Mode(strings.ToLower(strings.TrimSpace(raw.Mode))); m {
 	case Off, On, Partial:
@@ -150,10 +153,14 @@ func Builtins() []string {
 	}
 }
 
+// Own is the toolset key under which programs of an agent call the platform's
+// own tools.
+const Own = "portico"
+
 // IsBuiltin reports whether a key names a tool of the platform itself, or one
-// that the wire contract has and this server does not. Those are part of every
-// run, so lists are about the others.
+// of a name that is reserved for it. Those are part of every run, so lists are
+// about the others.
 func IsBuiltin(key string) bool {
-	reserved := []string{"web_search", "generate_doc", "generate_code_artifact", "send_email"}
+	reserved := []string{Own, "exec_code", "web_search", "generate_doc", "generate_code_artifact", "send_email"}
 	return slices.Contains(Builtins(), key) || slices.Contains(reserved, key)
 }

@@ -33,6 +33,8 @@ type resultBody struct {
 	ModelName  string   `json:"modelName,omitempty" doc:"The language model that answered; written when the run ends"`
 	Errors     []string `json:"errors,omitempty" nullable:"false"`
 	ErrorType  string   `json:"errorType,omitempty" doc:"systemError or userAbort"`
+	Warnings   []string `json:"warnings,omitempty" nullable:"false" doc:"What the run did without, such as a toolset that does not work; written when the run ends"`
+	Handoff    *Handoff `json:"handoff,omitempty" doc:"To whom the model handed the work over; the run is over"`
 	LastEvent  int64    `json:"lastEventId" doc:"The number of the newest event of the stream"`
 	// Messages come with a single run only.
 	Messages  []Message `json:"messages,omitempty" nullable:"false" doc:"The conversation, in order; lists leave it out"`
@@ -43,7 +45,7 @@ type resultBody struct {
 func toResultBody(r Run) resultBody {
 	b := resultBody{
 		ResultID: r.ResultID, Version: r.Version, Type: r.Type, Title: r.Title, Status: r.Status,
-		Toolsets: r.Toolsets, PTCEnabled: r.PTCEnabled, ModelName: r.Model, Errors: r.Errors, ErrorType: r.ErrorType,
+		Toolsets: r.Toolsets, PTCEnabled: r.PTCEnabled, ModelName: r.Model, Errors: r.Errors, ErrorType: r.ErrorType, Warnings: r.Warnings, Handoff: r.Handoff,
 		LastEvent: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	if r.CanvasID != "" {

@@ -29,6 +29,8 @@ type row struct {
 	History        *string
 	Errors         *string
 	ErrorType      *string
+	Warnings       *string
+	Handoff        *string
 	Toolsets       *string
 	Status         string
 	PTCEnabled     bool
@@ -47,6 +49,7 @@ func (r row) run() Run {
 		ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title,
 		Input: deref(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
 		PTCEnabled: r.PTCEnabled, Model: deref(r.ModelName), Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
+		Warnings: unlist(r.Warnings), Handoff: readHandoff(r.Handoff),
 		Seq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if deref(r.TargetType) == targetCanvas {
@@ -165,6 +168,26 @@ func unlist(column *string) []string {
 		return []string{*column}
 	}
 	return values
+}
+
+func handoff(h *Handoff) *string {
+	if h == nil {
+		return nil
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		return nil // texts always marshal
+	}
+	return new(storable(string(b)))
+}
+
+// readHandoff reads what handoff wrote.
+func readHandoff(column *string) *Handoff {
+	var h Handoff
+	if column == nil || json.Unmarshal([]byte(*column), &h) != nil {
+		return nil
+	}
+	return &h
 }
 
 func deref(s *string) string {

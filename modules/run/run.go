@@ -43,6 +43,9 @@ type Run struct {
 	Model     string
 	Errors    []string
 	ErrorType string // systemError, userAbort, or empty
+	// Warnings and Handoff are as Finish has them.
+	Warnings []string
+	Handoff  *Handoff
 	// Seq is the number of the newest event.
 	Seq       int64
 	CreatedAt time.Time
@@ -134,6 +137,16 @@ type Finish struct {
 	Errors     []string
 	// Model is the language model that answered; empty for runs without one.
 	Model string
+	// Warnings are what the run did without, for its user.
+	Warnings []string
+	// Handoff is set where the run handed its work over.
+	Handoff *Handoff
+}
+
+// Handoff is work that a run handed over.
+type Handoff struct {
+	Agent   string `json:"agent" doc:"Who is to go on, as the model named them"`
+	Summary string `json:"summary" doc:"What they need to know"`
 }
 
 // errorType is the wire contract's word for who ended the run.

@@ -139,7 +139,7 @@ func (s *Service) Finish(_ context.Context, tx database.Tx, uid, resultID string
 	}
 	seq, err := s.repo.advance(tx, uid, resultID, version, map[string]any{
 		"status": string(f.Status), "ptc_enabled": f.PTCEnabled, "errors": list(f.Errors), "model_name": textOf(f.Model),
-		"error_type": f.errorType(), "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.now(),
+		"error_type": f.errorType(), "warnings": list(f.Warnings), "handoff": handoff(f.Handoff), "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.now(),
 	})
 	if err != nil {
 		return fmt.Errorf("finish run: %w", err)

@@ -21,6 +21,7 @@ type Service struct {
 	rows    repository
 	schemas *jsonschema.Cache
 	alive   *register
+	lent    lent
 	limiter *limiter
 }
 

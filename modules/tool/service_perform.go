@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/jsonschema"
 	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/internal/upstream"
+	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
@@ -35,6 +36,9 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 			r = failed(CodeInternal, "The tool could not be executed because of a fault of the server.")
 		}
 	}()
+	if c.Toolset == ptc.Own {
+		return s.performLent(ctx, c, arguments)
+	}
 	t, err := s.Catalogue.Identify(ctx, a, c.Toolset)
 	if err != nil {
 		return s.refused(ctx, c, err)

@@ -59,6 +59,7 @@ const childPatience = 30 * time.Second
 // CloseProgram returns ErrMissing when the program was given up as dead.
 func (s *Service) CloseProgram(ctx context.Context, c Call, answer Answer, then func(tx database.Tx) error) error {
 	defer s.alive.drop(c.CallID)
+	defer s.lent.drop(c.CallID)
 	answer, err := s.fit(ctx, c, answer)
 	if err != nil {
 		return fmt.Errorf("store the outcome of %s: %w", c.CallID, err)

@@ -13,6 +13,10 @@ type Callers struct {
 	// Both says that a model which writes code is offered both ways. Otherwise
 	// a tool that code may call is offered to code alone.
 	Both bool
+	// CodeFirst says that the tool is called from code wherever the model may
+	// write it, however few tools there are. Only a model that cannot write code
+	// calls it directly: otherwise nobody could.
+	CodeFirst bool
 }
 
 // The names of callers in toolset files.
@@ -21,15 +25,15 @@ const (
 	callCode   = "code"
 )
 
-// directOnly are names of tools that end something or hand it over. They are
-// deliberate single decisions (seeds/compact-sdk-ptc.md), and stay tool calls.
-func directOnly() []string { return []string{"complete", "fail", "onboarding_handoff"} }
+// serverMark in a name says that the tool is one of a tool server's, such as
+// github__list_issues.
+const serverMark = "__"
 
-// callersOf reads the column allowed_callers. Without one the name decides: a
-// name of directOnly is called directly; any other way is open to the rest.
+// callersOf reads the column allowed_callers. Without one, either way is open,
+// and the name decides whether code comes first.
 func callersOf(name, allowed string) Callers {
 	if allowed == "" {
-		return Callers{Direct: true, Code: !slices.Contains(directOnly(), name)}
+		return Callers{Direct: true, Code: true, CodeFirst: strings.Contains(name, serverMark)}
 	}
 	list := strings.Split(allowed, ",")
 	c := Callers{Direct: slices.Contains(list, callDirect), Code: slices.Contains(list, callCode)}
@@ -40,6 +44,20 @@ func callersOf(name, allowed string) Callers {
 // OfferedDirectly reports whether a model gets the tool as a tool of its own.
 func (c Callers) OfferedDirectly(writesCode bool) bool {
 	return c.Direct && (!writesCode || !c.Code || c.Both)
+}
+
+// Names are the callers as a toolset file writes them, for lists; empty where
+// either way is open and nothing needs to be said.
+func (c Callers) Names() []string {
+	switch {
+	case c.Both:
+		return []string{callDirect, callCode}
+	case c.CodeFirst, !c.Direct:
+		return []string{callCode}
+	case !c.Code:
+		return []string{callDirect}
+	}
+	return nil
 }
 
 // ForCode leaves out of definitions what code may not call.

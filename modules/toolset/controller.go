@@ -65,6 +65,11 @@ func (c controller) export(ctx context.Context, who actor.Actor, in *exportInput
 	if err != nil {
 		return exportBody{}, err
 	}
+	for _, d := range definitions {
+		for i := range d.Tools {
+			d.Tools[i].AllowedCallers = d.Tools[i].Callers.Names()
+		}
+	}
 	if len(failures) > 0 && !in.Partial && len(keys) > 0 {
 		return exportBody{}, failures[0].Problem
 	}

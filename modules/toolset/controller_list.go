@@ -83,6 +83,7 @@ type inventoryBody struct {
 type inventoryTool struct {
 	Name            string            `json:"name"`
 	DescriptionDict map[string]string `json:"descriptionDict"`
+	AllowedCallers  []string          `json:"allowedCallers,omitempty" enum:"direct,code" doc:"Who may call it, where its name or its file says so: a model by a tool call, or code"`
 }
 
 func toInventory(item InventoryItem) inventoryBody {
@@ -94,7 +95,9 @@ func toInventory(item InventoryItem) inventoryBody {
 		b.LabelDict, b.DescriptionDict = map[string]string{"en": item.Name}, map[string]string{}
 	}
 	for _, m := range item.Methods() {
-		b.Tools = append(b.Tools, inventoryTool{Name: m.Name, DescriptionDict: map[string]string{"en": m.Description}})
+		b.Tools = append(b.Tools, inventoryTool{
+			Name: m.Name, DescriptionDict: map[string]string{"en": m.Description}, AllowedCallers: m.Callers().Names(),
+		})
 	}
 	return b
 }

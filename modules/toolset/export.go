@@ -21,6 +21,8 @@ type ToolDefinition struct {
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
 	Callers     Callers         `json:"-"`
+	// AllowedCallers is Callers in words; only what is exported has it.
+	AllowedCallers []string `json:"allowedCallers,omitempty" enum:"direct,code" doc:"Who may call it, where its name or its file says so: a model by a tool call, or code"`
 }
 
 // fileTitle is the parameter that names the file a result becomes.

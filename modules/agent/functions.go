@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/portico-run/portico/modules/internal/jsontree"
+	"github.com/portico-run/portico/modules/internal/mediatype"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// readFile is the name of the tool that reads a file of the canvas.
+const readFile = "read_file"
+
+// functions are the server's own tools that programs of the run may call: those
+// that only read, and in minimal mode, where there is no other way, the one that
+// draws.
+func (j *job) functions() []tool.Function {
+	if !j.writes {
+		return nil
+	}
+	tools := slices.Concat(j.builtins(), j.files())
+	if j.minimal() {
+		tools = append(tools, j.chart())
+	}
+	taken := map[string]bool{}
+	for _, set := range j.sets {
+		for _, t := range set.Tools {
+			taken[stub.Name(sandbox.Python, t.Name)] = true
+		}
+	}
+	list := make([]tool.Function, len(tools))
+	for i, t := range tools {
+		list[i] = j.function(t)
+		if taken[t.Name] { // the function of a toolset keeps its name
+			list[i].Name = ptc.Own + "_" + t.Name
+		}
+	}
+	return list
+}
+
+// function is a tool of the server's own as programs call it: what may be null
+// for a model may be left out, and a result comes whole.
+func (j *job) function(t Tool) tool.Function {
+	work, description, schema := t.work, t.Description, optional(t.Schema)
+	switch t.Name {
+	case readToolResult:
+		description = "Return the whole result of an earlier tool call, as a value."
+		schema = json.RawMessage(`{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call"}},"required":["call_id"],"additionalProperties":false}`)
+		work = j.wholeResult
+	case readFile:
+		description = "Read a text file of the canvas, a piece at a time. Read tables with pandas.read_parquet: they are in the program's folder."
+		work = j.readText
+	case createChart:
+		description += " The table must have been in the canvas before this program began."
+	}
+	return tool.Function{Name: t.Name, Description: description, Schema: schema, Run: func(ctx context.Context, arguments json.RawMessage) tool.Answer {
+		return answerOf(work(ctx, arguments))
+	}}
+}
+
+func (j *job) wholeResult(ctx context.Context, arguments json.RawMessage) (any, error) {
+	var in struct {
+		CallID string `json:"call_id"`
+	}
+	if err := json.Unmarshal(arguments, &in); err != nil {
+		return nil, err
+	}
+	return j.output(ctx, in.CallID)
+}
+
+// readText reads a file for a program. Tables are refused: reading one takes a
+// turn of the sandbox, which the program itself holds.
+func (j *job) readText(ctx context.Context, arguments json.RawMessage) (any, error) {
+	var in struct {
+		File   string
+		Offset *int
+	}
+	if err := json.Unmarshal(arguments, &in); err != nil {
+		return nil, err
+	}
+	f, content, err := j.open(ctx, in.File)
+	if err != nil {
+		return nil, err
+	}
+	if f.Type == mediatype.Parquet {
+		return nil, fmt.Errorf("%s is a table; read it with pandas.read_parquet(%q)", f.Name, f.Name)
+	}
+	return textOf(f, content, value(in.Offset, 0))
+}
+
+// optional is a schema in which what may be null, or has a default, may be left
+// out.
+func optional(schema json.RawMessage) json.RawMessage {
+	parsed, err := jsontree.Parse(schema)
+	object, ok := parsed.(*jsontree.Object)
+	if err != nil || !ok {
+		return schema // ours are objects
+	}
+	properties, required := object.Object("properties"), []any{}
+	for _, name := range object.List("required") {
+		p := properties.Object(fmt.Sprint(name))
+		if !p.Has("default") && !slices.Contains(p.List("type"), any("null")) {
+			required = append(required, name)
+		}
+	}
+	object.Set("required", required)
+	text, err := jsontree.Encode(object)
+	if err != nil {
+		return schema
+	}
+	return text
+}
+
+// lines are functions as the prompt shows them.
+func lines(functions []tool.Function) []string {
+	list := make([]string, len(functions))
+	for i, f := range functions {
+		list[i] = line(toolset.ToolDefinition{Name: f.Name, Description: f.Description, InputSchema: f.Schema})
+	}
+	return list
+}

@@ -1,0 +1,83 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Function is a tool of the server's own that one program may call. It is
+// called like a tool of the toolset ptc.Own, recorded as the program's child,
+// and costs nothing.
+type Function struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // of the arguments, an object
+	Run         func(ctx context.Context, arguments json.RawMessage) Answer
+}
+
+// lent are the functions of the programs of this process, by their call ids.
+type lent struct {
+	mu        sync.Mutex
+	functions map[string][]Function
+}
+
+// Lend lets a program of this process call functions until CloseProgram.
+func (s *Service) Lend(callID string, functions []Function) {
+	if len(functions) == 0 {
+		return
+	}
+	s.lent.mu.Lock()
+	defer s.lent.mu.Unlock()
+	if s.lent.functions == nil {
+		s.lent.functions = map[string][]Function{}
+	}
+	s.lent.functions[callID] = functions
+}
+
+func (l *lent) drop(callID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.functions, callID)
+}
+
+func (l *lent) to(callID string) []Function {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.functions[callID]
+}
+
+// performLent executes a call of a function that the calling program was lent.
+func (s *Service) performLent(ctx context.Context, c Call, arguments map[string]any) result {
+	functions := s.lent.to(c.ParentID)
+	i := slices.IndexFunc(functions, func(f Function) bool { return f.Name == c.Tool })
+	if i < 0 {
+		names := make([]string, len(functions))
+		for i, f := range functions {
+			names[i] = f.Name
+		}
+		if len(names) == 0 {
+			return failed(CodeNotAllowed, "Functions of the server can be called from programs of agents only.")
+		}
+		return failed(CodeMethodNotFound, fmt.Sprintf("There is no function %s; there are: %s.", c.Tool, strings.Join(names, ", ")))
+	}
+	schema, err := s.schemas.Get(functions[i].Schema)
+	if err != nil {
+		return s.refused(ctx, c, err)
+	}
+	if problems := schema.Check(arguments); len(problems) > 0 {
+		return failed(CodeInvalidArguments, "Invalid arguments: "+join(problems))
+	}
+	given, err := json.Marshal(arguments)
+	if err != nil {
+		return s.refused(ctx, c, err)
+	}
+	answer := functions[i].Run(ctx, given)
+	if answer.Status != Success && late(ctx) {
+		return s.timedOut()
+	}
+	return result{answer: answer}
+}
