@@ -26,7 +26,7 @@ func (j *job) code() Tool {
 			"and print(help(\"name\")) tells all about one."
 	}
 	return Tool{
-		Name: j.service.Settings.CodeTool, Own: true, Description: description,
+		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description,
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string","description":"The whole program"},
 			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
@@ -54,6 +54,10 @@ func (j *job) code() Tool {
 		},
 	}
 }
+
+// changesFiles reports whether tools that write the files of the canvas would
+// get in each other's way.
+func (j *job) changesFiles() bool { return j.run.CanvasID != "" }
 
 // program is code of the model's as a program of this run.
 func (j *job) program(code string, timeout int) program.Request {

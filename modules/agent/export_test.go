@@ -1,4 +1,16 @@
 package agent
 
+import (
+	"context"
+
+	"github.com/portico-run/portico/modules/run"
+)
+
 // Unique is how tools of toolsets are named.
 func Unique(name string, taken map[string]bool) string { return unique(name, taken) }
+
+// NewLive shows a run, with a function that ends it.
+func NewLive(ctx context.Context, s *Service, r run.Run) (Observer, func()) {
+	l := newLive(ctx, s, r)
+	return l, l.close
+}

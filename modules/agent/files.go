@@ -137,7 +137,8 @@ func textOf(f drive.File, content []byte, offset int) (any, error) {
 	return part(content, offset)
 }
 
-// chartSchema is that of seeds/agent-and-tool-calling-notes.md.
+// chartSchema is in the strict subset: all is required, and what is not needed
+// is sent as an empty text.
 const chartSchema = `{"type":"object","properties":{
 	"df_name":{"type":"string","description":"The table: the name of a Parquet file of the canvas, with or without .parquet"},
 	"logical_name":{"type":"string","default":"","description":"What the table is about; the chart's file is named after it"},
@@ -155,7 +156,7 @@ const createChart = "create_chart"
 
 // chart is the tool that draws a table.
 func (j *job) chart() Tool {
-	return j.builtin(createChart, "Draw a table of the canvas and keep the chart there, as an image and as a Vega-Lite specification. Every row is a point: "+
+	t := j.builtin(createChart, "Draw a table of the canvas and keep the chart there, as an image and as a Vega-Lite specification. Every row is a point: "+
 		"aggregate with code first and write the result as Parquet. Supply every parameter; an empty text for what is not needed.",
 		chartSchema, func(ctx context.Context, arguments json.RawMessage) (any, error) {
 			var in struct {
@@ -167,6 +168,8 @@ func (j *job) chart() Tool {
 			}
 			return j.draw(ctx, in.Table, in.Chart)
 		})
+	t.Serial = j.changesFiles()
+	return t
 }
 
 func (j *job) draw(ctx context.Context, table string, c frame.Chart) (any, error) {

@@ -64,9 +64,10 @@ func (j *job) comparable() bool {
 }
 
 // mayBreakEven reports whether tools may be called plainly although the model
-// may write code: the administrator wants it, and code comes first for none.
+// may write code: the administrator wants it, the user does not insist on code,
+// and code comes first for none.
 func (j *job) mayBreakEven() bool {
-	if !j.service.Settings.BreakEven {
+	if !j.service.Settings.BreakEven || j.insists {
 		return false
 	}
 	for _, set := range j.sets {

@@ -53,3 +53,24 @@ func TestNamesOfTools(t *testing.T) {
 		taken[got] = true
 	}
 }
+
+// What the model is told follows what it was given: the tool's name, the tools
+// that end a run, and that all else is called from code.
+func TestPromptFollowsTheSettings(t *testing.T) {
+	t.Parallel()
+	plain := agent.Prompt{Code: true}.String()
+	require.Contains(t, plain, "run with execute_code;")
+	require.Contains(t, plain, "as tools and, in programs, as functions")
+	for _, absent := range []string{"call complete", "onboarding_handoff", "exec_code;", "Functions of every program"} {
+		require.NotContains(t, plain, absent)
+	}
+	other := agent.Prompt{Code: true, CodeTool: "exec_code", Minimal: true, Lifecycle: true, Functions: []string{"get_time(zone?: str) -> str"}}.String()
+	for _, part := range []string{
+		"run with exec_code;", "both are functions that return text", "call complete with the whole answer", "call fail with the reason", "call onboarding_handoff",
+		"Each ends the run at once", "get_time(zone?: str) -> str",
+	} {
+		require.Contains(t, other, part)
+	}
+	require.NotContains(t, other, "as tools and")
+	require.Contains(t, agent.Prompt{Lifecycle: true}.String(), "call complete", "also without code")
+}

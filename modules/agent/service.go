@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/lifecycle"
+	"github.com/portico-run/portico/modules/internal/redact"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -27,10 +28,24 @@ type Request struct {
 	CanvasID string
 	Choice   json.RawMessage // as model.Choice returns it
 	OneByOne bool
+	// Code narrows the decision about programmatic tool calling.
+	Code Code
 	// History are the result ids of runs of the user's that this one continues,
 	// in order.
 	History []string
 }
+
+// Code is what a request says about programmatic tool calling.
+type Code string
+
+// CodeAuto leaves it to the policy, as an empty Code does; CodeOff has the tools
+// called plainly; CodeOn refuses the request where the policy says no, and keeps
+// to code however few tools there are.
+const (
+	CodeAuto Code = "auto"
+	CodeOff  Code = "off"
+	CodeOn   Code = "on"
+)
 
 // Errors of the service.
 var (
@@ -61,6 +76,11 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 			return run.Run{}, err
 		}
 	}
+	decision := s.decide(a, req)
+	if req.Code == CodeOn && !decision.Enabled {
+		return run.Run{}, errs.New(errs.Forbidden, "Programmatic tool calling is off for this request.").
+			Do(decision.Explanation() + " GET /v1/ptc/decision shows every check; with ptc auto, the tools are called plainly.")
+	}
 	if err := s.enter(); err != nil {
 		return run.Run{}, err
 	}
@@ -79,9 +99,16 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 	go func() {
 		defer s.leave()
 		defer s.forget(r)
-		s.execute(work, a, r, req)
+		s.execute(work, a, r, req, decision)
 	}()
 	return r, nil
+}
+
+// decide answers whether the model may write code.
+func (s *Service) decide(a actor.Actor, req Request) ptc.Decision {
+	d := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
+	d.Enabled = d.Enabled && req.Code != CodeOff
+	return d
 }
 
 // enter counts a run in, if there is room for it.
@@ -131,8 +158,7 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 }
 
 // execute is the whole of a run, from the decision to its end.
-func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Request) {
-	decision := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
+func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Request, decision ptc.Decision) {
 	stop := s.watch(ctx, a, r)
 	defer stop()
 	o, err := s.turn(ctx, a, r, req, decision)
@@ -144,7 +170,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 		finish.Status, finish.Errors = run.Failed, []string{"The server stopped. Run it again."}
 	case err != nil:
 		finish.Status, finish.Errors = run.Failed, []string{sentence(err)}
-		s.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", err)
+		s.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", redact.Text(err.Error()))
 	case o.Ending != nil && o.Ending.failed:
 		finish.Status, finish.Errors = run.Failed, []string{o.Ending.answer}
 	case o.Ending != nil:
@@ -178,7 +204,7 @@ func sentence(err error) string {
 	return errs.Message(err)
 }
 
-// tellError shows the failure of a run, in the form of the wire contract.
+// tellError shows the failure of a run in its stream.
 func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text string) error {
 	_, err := s.Runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Error, Payload: map[string]any{
 		"error":       map[string]any{"success": false, "errCode": string(errs.Internal), "errMsg": "The run failed."},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/redact"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -24,6 +25,7 @@ type job struct {
 	title    string
 	live     *live
 	decision ptc.Decision
+	insists  bool // the user wants code, however few tools there are
 	writes   bool // the model writes code
 	brief    bool // tools are a line each, whatever documentation there is
 	sets     []toolset.Definition
@@ -56,7 +58,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	if err != nil {
 		return ended{}, err
 	}
-	j := &job{service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision}
+	j := &job{service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision, insists: req.Code == CodeOn}
 	defer j.close(ctx)
 	if _, err := j.refresh(ctx); err != nil {
 		return ended{}, err
@@ -107,7 +109,7 @@ func (j *job) warn(ctx context.Context, f toolset.Failure) {
 	if slices.Contains(j.warnings, text) {
 		return
 	}
-	j.service.Logger.WarnContext(ctx, "a toolset is left out of a run", "resultId", j.run.ResultID, "toolset", f.Key, "error", f.Problem)
+	j.service.Logger.WarnContext(ctx, "a toolset is left out of a run", "resultId", j.run.ResultID, "toolset", f.Key, "error", redact.Text(f.Problem.Error()))
 	j.warnings = append(j.warnings, text)
 	j.say(ctx, "warn", text)
 }

@@ -104,37 +104,41 @@ print(type(whole).__name__, len(whole["stdout"]), whole["status"])
 	}, append(env, "AGENT_OUTPUT_CAP=1KiB")...)
 }
 
-// In minimal mode the model has two schemas, or five with those that end the
+// In minimal mode the model has one schema, or four with those that end the
 // run, however many tools there are; all of them, and the server's own, work in
 // programs.
 func TestMinimalBuiltins(t *testing.T) {
 	t.Parallel()
-	code := programCall(t, "exec_code", `
+	minimalBuiltins(t, "false", 1)
+}
+
+func TestMinimalBuiltinsWithLifecycleTools(t *testing.T) {
+	t.Parallel()
+	minimalBuiltins(t, "true", 4)
+}
+
+func minimalBuiltins(t *testing.T, lifecycle string, schemas int) {
+	t.Helper()
+	model, env := script(t, `
+- expect: [exec_code, "run with exec_code", "tool_39", "create_chart(", "search_tools(", "the signatures of the functions that it can call"]
+  reject: [execute_code]
+  output: [`+programCall(t, "exec_code", `
 import pandas
 print(tool_39(file_name_title="x")["cities"][0]["name"], "tool_39" in search_tools("number 39"), "min_population" in help("tool_7"))
 print(create_chart("sales", chart_type="bar", x_field="region", series=[{"name": "a", "y_field": "amount"}], title="Sales")["points"], len(list_files()["files"]))
 print(get_time()[:2], pandas.read_parquet("sales.parquet").amount.sum())
-`)
-	model, env := script(t, `
-- expect: [exec_code, "run with exec_code", "tool_39", "create_chart(", "search_tools(", "the signatures of the functions that it can call"]
-  reject: [execute_code]
-  output: [`+code+`, {call: {name: get_time, arguments: {zone: null}}}]
+`)+`, {call: {name: get_time, arguments: {zone: null}}}]
 - expect: ["Cairo True True", "1 3", "20 10", "there is no tool \"get_time\". The tools are: "]
   output: [{text: "Done."}]
 `)
-	for lifecycle, schemas := range map[string]int{"false": 1, "true": 4} {
-		t.Run(lifecycle, func(t *testing.T) {
-			before := len(model.Requests())
-			s := serve(t, databasetest.URL(t, database.SQLite), append(env, "AGENT_BUILTINS=minimal", "AGENT_CODE_TOOL_NAME=exec_code", "AGENT_LIFECYCLE_TOOLS="+lifecycle)...)
-			s.apply(t, map[string]string{"many.yaml": toolsetFile("many", 40, "    allowedCallers: [direct, code]\n")})
-			canvas := s.canvas("sales")
-			s.store(canvas, "sales.csv", "region,amount\nNorth,10\n")
-			r := s.invoke(t, map[string]any{"query": "Go", "toolsets": []string{"many"}, "canvasId": canvas})
-			require.Equal(t, "finish", r.Status, "%v", r.Errors)
-			for _, raw := range model.Requests()[before:] {
-				require.Equal(t, schemas, strings.Count(string(raw), `"type":"function"`))
-			}
-		})
+	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "AGENT_BUILTINS=minimal", "AGENT_CODE_TOOL_NAME=exec_code", "AGENT_LIFECYCLE_TOOLS="+lifecycle)...)
+	s.apply(t, map[string]string{"many.yaml": toolsetFile("many", 40, "    allowedCallers: [direct, code]\n")})
+	canvas := s.canvas("sales")
+	s.store(canvas, "sales.csv", "region,amount\nNorth,10\n")
+	r := s.invoke(t, map[string]any{"query": "Go", "toolsets": []string{"many"}, "canvasId": canvas})
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+	for _, raw := range model.Requests() {
+		require.Equal(t, schemas, strings.Count(string(raw), `"type":"function"`))
 	}
 }
 

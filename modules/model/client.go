@@ -152,7 +152,7 @@ func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (response
 			response, err := c.read(ctx, event.Response.RawJSON())
 			return response, true, err
 		case "error":
-			return Response{}, true, &Error{Code: event.Code, Message: event.Message}
+			return Response{}, true, &Error{Code: event.Code, Message: redact.Text(event.Message)}
 		}
 		pieces.take(event)
 	}
@@ -160,7 +160,7 @@ func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (response
 	refusal, ok := errors.AsType[*openai.Error](err)
 	switch {
 	case ok:
-		e := &Error{Status: refusal.StatusCode, Code: refusal.Code, Message: refusal.Message, Attempts: c.config.Retries + 1}
+		e := &Error{Status: refusal.StatusCode, Code: refusal.Code, Message: redact.Text(refusal.Message), Attempts: c.config.Retries + 1}
 		if refusal.Response != nil {
 			e.RequestID = refusal.Response.Header.Get("x-request-id")
 			if !retried(refusal.StatusCode) {
@@ -194,7 +194,7 @@ func (c *Client) read(ctx context.Context, raw string) (Response, error) {
 		return r, &Error{Code: "unreadable", Message: err.Error()}
 	}
 	if r.Error != nil && r.Error.Message != "" {
-		return r, &Error{Code: r.Error.Code, Message: r.Error.Message}
+		return r, &Error{Code: r.Error.Code, Message: redact.Text(r.Error.Message)}
 	}
 	return r, nil
 }

@@ -1,5 +1,5 @@
-// Package model speaks with language models over the Responses protocol:
-// contracts/providers.md §2.1. Anything that speaks it works, hosted or local.
+// Package model speaks with language models over OpenAI's Responses protocol.
+// Anything that speaks it works, hosted or local.
 package model
 
 import (
@@ -90,7 +90,7 @@ const (
 	Restart   DeltaKind = "restart"
 )
 
-// Error is a refusal of the provider's, in its own words.
+// Error is a refusal of the provider's, in its own words without credentials.
 type Error struct {
 	Status    int    // of HTTP; 0 when the refusal came in a stream, or no answer at all
 	Code      string // the provider's

@@ -80,11 +80,10 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
-	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Tool: req.Tool})
+	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Tool: req.Tool, Functions: req.Functions})
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
-	s.Tools.Lend(call.CallID, req.Functions)
 	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{

@@ -15,7 +15,7 @@ import (
 // Mode is the main switch.
 type Mode string
 
-// The modes of the PTC reference.
+// Partial is on for listed users only.
 const (
 	Off     Mode = "off"
 	On      Mode = "on"
@@ -25,7 +25,7 @@ const (
 // Debug is the filter on a run's title that follows a positive decision.
 type Debug string
 
-// The filters of the PTC reference; the legacy value "true" means OptIn.
+// The filters; the older value "true" means OptIn.
 const (
 	NoDebug Debug = ""
 	OptIn   Debug = "opt-in"

@@ -20,7 +20,7 @@ func parse(t *testing.T, raw ptc.Raw) ptc.Policy {
 	return p
 }
 
-// TestTruthTable holds the rows of the wire contract's table, by number.
+// What the settings decide, row by row.
 func TestTruthTable(t *testing.T) {
 	t.Parallel()
 	on := ptc.Raw{Mode: "on"}
@@ -212,5 +212,26 @@ func TestSwapTakesEffectAtOnce(t *testing.T) {
 	s.Swap(parse(t, ptc.Raw{Mode: "on", ToolsetBlocklist: "x"}))
 	if !s.Decide(ptc.Question{}).Enabled || s.AllowsToolset("x") || !s.AllowsToolset("y") || s.SandboxDebug() {
 		t.Error("the old policy is still in force")
+	}
+}
+
+// Where agent runs may fall back to plain tool calling, the last step says so.
+func TestBreakEvenIsExplained(t *testing.T) {
+	t.Parallel()
+	q := ptc.Question{UID: "u-1"}
+	for _, s := range parse(t, ptc.Raw{Mode: "on"}).Decide(q).Steps {
+		if s.Check == "break_even" {
+			t.Error("a step for a check that is not made")
+		}
+	}
+	for mode, want := range map[string]string{"on": "AGENT_BREAK_EVEN is true", "off": "an earlier check has decided"} {
+		d := parse(t, ptc.Raw{Mode: mode, BreakEven: true}).Decide(q)
+		last := d.Steps[len(d.Steps)-1]
+		if last.Check != "break_even" || last.Result != ptc.Skip || !strings.Contains(last.Reason, want) {
+			t.Errorf("%s: %+v", mode, last)
+		}
+		if d.Enabled != (mode == "on") {
+			t.Errorf("%s: enabled is %v", mode, d.Enabled)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package strict fits the schemas of tools to the strict subset of JSON Schema
-// that OpenAI enforces, and arguments back to what the tools expect. Rules and
-// limits: contracts/providers.md §2.1.
+// that OpenAI enforces (structured outputs), and arguments back to what the
+// tools expect.
 package strict
 
 import (

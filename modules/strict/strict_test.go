@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -226,7 +228,8 @@ func TestForms(t *testing.T) {
 	require.Contains(t, strict.Convert(json.RawMessage(deep)).Reason, "nested deeper than 10")
 }
 
-// The example of the agent notes is taken as it is.
+// A schema that is in the subset already is taken as it is; one that lacks a
+// required property is refused with the provider's own sentence.
 func TestTheChartOfTheNotes(t *testing.T) {
 	t.Parallel()
 	const chart = `{"type":"object","properties":{"df_name":{"type":"string"},"logical_name":{"type":"string","default":""},
@@ -280,4 +283,76 @@ func FuzzConvert(f *testing.F) {
 			require.True(t, json.Valid(back))
 		}
 	})
+}
+
+// An empty text stands for an optional text that is left out, unless the schema
+// says that it means something. A required text stays what it is.
+func TestEmptyTexts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ schema, want string }{
+		"optional":          {`{"properties":{"a":{"type":"string"}}}`, `{}`},
+		"required":          {`{"properties":{"a":{"type":"string"}},"required":["a"]}`, `{"a":""}`},
+		"nullable":          {`{"properties":{"a":{"type":["string","null"]}}}`, `{}`},
+		"required nullable": {`{"properties":{"a":{"type":["string","null"]}},"required":["a"]}`, `{"a":""}`},
+		"enum":              {`{"properties":{"a":{"enum":["x","y"]}}}`, `{}`},
+		"enum with it":      {`{"properties":{"a":{"enum":["x",""]}}}`, `{"a":""}`},
+		"const":             {`{"properties":{"a":{"const":"x"}}}`, `{}`},
+		"const of it":       {`{"properties":{"a":{"const":""}}}`, `{"a":""}`},
+		"minLength 0":       {`{"properties":{"a":{"type":"string","minLength":0}}}`, `{"a":""}`},
+		"minLength 1":       {`{"properties":{"a":{"type":"string","minLength":1}}}`, `{}`},
+		"any of":            {`{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"string"}]}}}`, `{}`},
+		"any of with it":    {`{"properties":{"a":{"anyOf":[{"type":"integer"},{"const":""}]}}}`, `{"a":""}`},
+		"all of":            {`{"properties":{"a":{"allOf":[{"type":"string"},{"maxLength":5}]}}}`, `{}`},
+		"reference":         {`{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, `{}`},
+		"number":            {`{"properties":{"a":{"type":"integer"}}}`, `{"a":""}`},
+		"deep":              {`{"properties":{"o":{"type":"object","properties":{"a":{"type":"string"}}}},"required":["o"]}`, `{"o":{}}`},
+		"in a list":         {`{"properties":{"l":{"type":"array","items":{"type":"string"}}}}`, `{"l":[""]}`},
+	} {
+		s := strict.Convert(json.RawMessage(c.schema))
+		require.True(t, s.Strict, "%s: %s", name, s.Reason)
+		sent := map[string]string{"deep": `{"o":{"a":""}}`, "in a list": `{"l":[""]}`}[name]
+		if sent == "" {
+			sent = `{"a":""}`
+		}
+		got, err := s.Restore(json.RawMessage(sent))
+		require.NoError(t, err)
+		require.JSONEq(t, c.want, string(got), name)
+	}
+}
+
+// Of every tool of the corpus, arguments with an empty text for each optional
+// text are those without it.
+func TestEmptyTextsOfTheCorpus(t *testing.T) {
+	t.Parallel()
+	tried := 0
+	for name, s := range corpus(t) {
+		for _, tool := range s.Tools {
+			got := strict.Convert(tool.InputSchema)
+			var schema struct {
+				Properties map[string]struct {
+					Type      any
+					Enum      []any
+					MinLength *int
+				}
+				Required []string
+			}
+			require.NoError(t, json.Unmarshal(tool.InputSchema, &schema))
+			if !got.Strict {
+				continue
+			}
+			for property, p := range schema.Properties {
+				if p.Type != "string" || slices.Contains(p.Enum, any("")) || p.MinLength != nil && *p.MinLength == 0 {
+					continue
+				}
+				sent, err := json.Marshal(map[string]any{property: "", "other": ""})
+				require.NoError(t, err)
+				back, err := got.Restore(sent)
+				require.NoError(t, err)
+				require.Equal(t, slices.Contains(schema.Required, property), strings.Contains(string(back), `"`+property+`"`), "%s %s %s: %s", name, tool.Name, property, back)
+				require.Contains(t, string(back), `"other":""`, "what the schema does not know stays")
+				tried++
+			}
+		}
+	}
+	require.Greater(t, tried, 500)
 }

@@ -25,17 +25,17 @@ type lent struct {
 	functions map[string][]Function
 }
 
-// Lend lets a program of this process call functions until CloseProgram.
-func (s *Service) Lend(callID string, functions []Function) {
+// lend lets a program call functions until it is dropped.
+func (l *lent) lend(callID string, functions []Function) {
 	if len(functions) == 0 {
 		return
 	}
-	s.lent.mu.Lock()
-	defer s.lent.mu.Unlock()
-	if s.lent.functions == nil {
-		s.lent.functions = map[string][]Function{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.functions == nil {
+		l.functions = map[string][]Function{}
 	}
-	s.lent.functions[callID] = functions
+	l.functions[callID] = functions
 }
 
 func (l *lent) drop(callID string) {

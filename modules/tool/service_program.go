@@ -19,6 +19,8 @@ type ProgramInput struct {
 	Language string   `json:"language"`
 	Toolsets []string `json:"toolsets,omitempty"`
 	Tool     string   `json:"-"` // its name; empty for Program
+	// Functions are what it may call besides, until CloseProgram.
+	Functions []Function `json:"-"`
 }
 
 // OpenProgram records a program that is about to run in a run of the actor's.
@@ -46,6 +48,7 @@ func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in 
 		return Call{}, err
 	}
 	s.alive.add(c.CallID)
+	s.lent.lend(c.CallID, in.Functions)
 	return c, nil
 }
 

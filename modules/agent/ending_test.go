@@ -1,0 +1,66 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/agent"
+)
+
+// A call that ends the turn is executed after the others of its answer, in
+// whatever order they were written, and the model is not asked again. A second
+// one is not executed.
+func TestACallEndsTheTurn(t *testing.T) {
+	t.Parallel()
+	last := tool("last", func(context.Context, agent.Call) (string, error) { return "The answer.", nil })
+	last.Ends = true
+	s := set(t, `
+- output: [{text: "Wait."}, {call: {name: last, arguments: {n: 1}}}, {call: {name: echo, arguments: {n: 2}}}, {call: {name: last, arguments: {n: 3}}}]
+- output: [{text: "Never."}]
+`, tool("echo", echo), last)
+	o, err := s.Turn(t.Context(), nil, "Go")
+	require.NoError(t, err)
+	require.Equal(t, "The answer.", o.Text)
+	require.Equal(t, 1, o.Requests)
+	require.Equal(t, []string{"answer scripted:test", `call echo {"n":2}`, "return echo <nil>", `call last {"n":1}`, "return last <nil>"}, s.recorder.events)
+	require.Contains(t, string(o.History[len(o.History)-1]), "the run had been ended")
+}
+
+// A call that fails, or whose arguments do not fit, ends nothing.
+func TestACallThatFailsDoesNotEndTheTurn(t *testing.T) {
+	t.Parallel()
+	tries := 0
+	last := tool("last", func(context.Context, agent.Call) (string, error) {
+		if tries++; tries == 1 {
+			return "", errors.New("not yet")
+		}
+		return "The answer.", nil
+	})
+	last.Ends = true
+	s := set(t, `
+- output: [{call: {name: last, arguments: {n: "x"}}}]
+- expect: ["do not fit"]
+  output: [{call: {name: last, arguments: {n: 1}}}]
+- expect: ["not yet"]
+  output: [{call: {name: last, arguments: {n: 1}}}]
+`, last)
+	o, err := s.Turn(t.Context(), nil, "Go")
+	require.NoError(t, err)
+	require.Equal(t, "The answer.", o.Text)
+	require.Equal(t, 3, o.Requests)
+}
+
+// The answer of a turn that has used its tokens is not lost for that.
+func TestTheEndIsNotRefusedForTokens(t *testing.T) {
+	t.Parallel()
+	last := tool("last", func(context.Context, agent.Call) (string, error) { return "The answer.", nil })
+	last.Ends = true
+	s := set(t, "- output: [{call: {name: last, arguments: {n: 1}}}]\n  usage: {input: 900, output: 200}\n", last)
+	s.Limits.Tokens = 1000
+	o, err := s.Turn(t.Context(), nil, "Go")
+	require.NoError(t, err)
+	require.Equal(t, "The answer.", o.Text)
+}

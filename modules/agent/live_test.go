@@ -1,0 +1,105 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/model"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// gratis is a billing that charges nothing.
+type gratis struct{}
+
+func (gratis) ChargeModel(context.Context, database.Tx, billing.ModelCharge) error { return nil }
+func (gratis) AdmitModel(context.Context, string, string, int) error               { return nil }
+
+// A model that writes does not wait for the database: while a transaction holds
+// the run, its pieces are taken at once. They are shown in order afterwards,
+// each once, and make up the message.
+func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		anna := actor.Actor{UID: "u-anna"}
+		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES ('u-anna', 'Anna')").Error
+		}))
+		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
+		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Slow"})
+		require.NoError(t, err)
+		s := &agent.Service{Deps: agent.Deps{DB: db, Runs: runs, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond}}}
+		live, stop := agent.NewLive(t.Context(), s, r)
+
+		held, release := make(chan struct{}), make(chan struct{})
+		slow := make(chan error, 1)
+		go func() {
+			slow <- db.InTx(context.WithoutCancel(t.Context()), func(tx database.Tx) error {
+				_, err := runs.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log, Payload: map[string]any{}})
+				close(held)
+				<-release
+				return err
+			})
+		}()
+		<-held
+		var want strings.Builder
+		taken := make(chan struct{})
+		go func() {
+			defer close(taken)
+			pace := time.NewTicker(50 * time.Microsecond) // so that the writer runs meanwhile
+			defer pace.Stop()
+			for n := range 2000 {
+				piece := fmt.Sprintf("%d ", n)
+				want.WriteString(piece)
+				live.Delta(model.Delta{Kind: model.Text, Text: piece})
+				<-pace.C
+			}
+			live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+			live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "}"})
+		}()
+		select {
+		case <-taken:
+		case <-time.After(20 * time.Second):
+			t.Error("the pieces of a model wait for a transaction")
+		}
+		close(release)
+		<-taken
+		require.NoError(t, <-slow)
+		require.NoError(t, live.Answered(t.Context(), model.Response{Model: "m"}))
+		stop()
+
+		events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 10_000)
+		require.NoError(t, err)
+		var shown, written strings.Builder
+		var kinds []string
+		for _, e := range events {
+			var payload struct{ Content string }
+			require.NoError(t, json.Unmarshal(e.Payload, &payload))
+			switch e.Type {
+			case run.Stream:
+				shown.WriteString(payload.Content)
+			case run.ToolCallStream:
+				written.WriteString(payload.Content)
+			}
+			kinds = append(kinds, string(e.Type))
+		}
+		require.Equal(t, want.String(), shown.String())
+		require.Equal(t, "{}", written.String())
+		require.Equal(t, string(run.TokenUsage), kinds[len(kinds)-1])
+		messages, err := runs.Messages(t.Context(), anna, r.ResultID, r.Version)
+		require.NoError(t, err)
+		require.Len(t, messages, 1)
+		require.Equal(t, want.String(), messages[0].Content)
+	})
+}
