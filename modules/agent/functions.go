@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/portico-run/portico/modules/compact"
 	"github.com/portico-run/portico/modules/internal/jsontree"
 	"github.com/portico-run/portico/modules/internal/mediatype"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/tool"
-	"github.com/portico-run/portico/modules/toolset"
 )
 
 // readFile is the name of the tool that reads a file of the canvas.
@@ -122,7 +122,7 @@ func optional(schema json.RawMessage) json.RawMessage {
 func lines(functions []tool.Function) []string {
 	list := make([]string, len(functions))
 	for i, f := range functions {
-		list[i] = line(toolset.ToolDefinition{Name: f.Name, Description: f.Description, InputSchema: f.Schema})
+		list[i] = compact.Line("", compact.Tool{Name: f.Name, Description: f.Description, Input: f.Schema})
 	}
 	return list
 }

@@ -91,6 +91,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
 		Collect: folder.collect,
 	}
+	o.Job.Stubs = append(o.Job.Stubs, req.functions()...)
 	if req.Plain {
 		o.Job.Env, o.Job.Gateway, o.Job.Loopback = nil, closed{}, false
 	}
@@ -137,9 +138,6 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 	stubs, looked, err := s.tools(ctx, a, req)
 	if err != nil {
 		return g, err
-	}
-	for _, f := range req.Functions {
-		stubs = append(stubs, stub.New(req.Language, stub.Tool{Name: f.Name, Toolset: ptc.Own, Description: f.Description, Schema: f.Schema}))
 	}
 	g = given{files: append(files(bundle), looked...), stubs: stubs, warnings: warnings}
 	g.key, err = s.Access.Keys.TemporaryKey(ctx, a)
