@@ -61,9 +61,18 @@ func (j *job) function(t Tool) tool.Function {
 		description += " The table must have been in the canvas before this program began."
 	}
 	return tool.Function{Name: t.Name, Description: description, Schema: schema, Run: func(ctx context.Context, arguments json.RawMessage) tool.Answer {
+		select { // each may hold a whole file, or a whole result
+		case j.working <- struct{}{}:
+			defer func() { <-j.working }()
+		case <-ctx.Done():
+			return answerOf(nil, context.Cause(ctx))
+		}
 		return answerOf(work(ctx, arguments))
 	}}
 }
+
+// maxWorking is how many functions of one run work at once.
+const maxWorking = 2
 
 func (j *job) wholeResult(ctx context.Context, arguments json.RawMessage) (any, error) {
 	var in struct {

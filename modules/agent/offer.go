@@ -15,10 +15,10 @@ import (
 )
 
 // offer decides whether the model writes code, and returns what it gets: what it
-// is told, and its tools. Code is told of with the documentation of the SDK,
-// unless that costs more than plain tool calling would: then with a line for
-// each tool. Whether plain tool calling itself is chosen where it is cheaper is
-// the administrator's decision.
+// is told, and its tools. A model that writes code is given the documentation
+// of the SDK, or a line for each tool where the documentation costs more than
+// plain tool calling would. Whether it calls the tools plainly where that costs
+// less than both is the administrator's decision.
 func (j *job) offer(ctx context.Context) (system string, tools *Tools, err error) {
 	j.writes = j.decision.Enabled
 	if system, tools, err = j.form(ctx); err != nil || !j.comparable() {

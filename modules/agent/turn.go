@@ -25,9 +25,10 @@ type job struct {
 	title    string
 	live     *live
 	decision ptc.Decision
-	insists  bool // the user wants code, however few tools there are
-	writes   bool // the model writes code
-	brief    bool // tools are a line each, whatever documentation there is
+	insists  bool          // the user wants code, however few tools there are
+	writes   bool          // the model writes code
+	working  chan struct{} // holds an element for each function that works
+	brief    bool          // tools are a line each, whatever documentation there is
 	sets     []toolset.Definition
 	missing  []string // toolsets that do not work
 	warnings []string // what the user was told about them
@@ -58,7 +59,8 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	if err != nil {
 		return ended{}, err
 	}
-	j := &job{service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision, insists: req.Code == CodeOn}
+	j := &job{service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision, insists: req.Code == CodeOn,
+		working: make(chan struct{}, maxWorking)}
 	defer j.close(ctx)
 	if _, err := j.refresh(ctx); err != nil {
 		return ended{}, err
