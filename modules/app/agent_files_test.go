@@ -329,7 +329,7 @@ func TestCallersAreEnforced(t *testing.T) {
         name: execute_code
         arguments:
           code: |
-            print("complete" in globals(), "careful" in globals(), len(search_tools("complete").strip().split("\n")), "no tool" in help("careful"))
+            print("complete" in globals(), "careful" in globals(), "github__complete(" in search_tools("complete"), "careful(" in search_tools("careful"), "no tool" in help("careful"))
             print([k for k in dir(__import__("refly_tools.mixed").mixed.Mixed) if "complete" in k or "careful" in k])
             print(hidden(file_name_title="x")["cities"][0]["name"], complete(file_name_title="x")["cities"][0]["name"], github__complete(file_name_title="x")["cities"][0]["name"])
             import json, os, socket
@@ -340,7 +340,7 @@ func TestCallersAreEnforced(t *testing.T) {
             while part := s.recv(65536): text += part
             print(text.decode().split("\r\n\r\n")[1])
           timeout: null
-- expect: ["there is no tool \"mixed_hidden\"", "True False 2 True", "['complete', 'github__complete']", "Cairo Cairo Cairo", "CALLER_NOT_ALLOWED", "Tool careful may not be called from code"]
+- expect: ["there is no tool \"mixed_hidden\"", "True False True False True", "['complete', 'github__complete']", "Cairo Cairo Cairo", "CALLER_NOT_ALLOWED", "Tool careful may not be called from code"]
   output: [{text: "Done."}]
 `)
 	each(t, func(t *testing.T, s *instance) {
