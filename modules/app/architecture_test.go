@@ -33,6 +33,7 @@ func floor(path string) (int, bool) {
 		{"modules/internal/httpapi", 2}, // knows others of its floor, as the next does
 		{"modules/internal/upstream", 2},
 		{"modules/internal/audit", 2},
+		{"modules/internal/redact", 2},
 		{"modules/composio", 3},
 		{"modules/legacy", 3},
 		{"modules/openapi", 3},
