@@ -59,8 +59,10 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	if err != nil {
 		return ended{}, err
 	}
-	j := &job{service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision, insists: req.Code == CodeOn,
-		working: make(chan struct{}, maxWorking)}
+	j := &job{
+		service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision, insists: req.Code == CodeOn,
+		working: make(chan struct{}, maxWorking),
+	}
 	defer j.close(ctx)
 	if _, err := j.refresh(ctx); err != nil {
 		return ended{}, err

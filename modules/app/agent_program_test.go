@@ -96,7 +96,7 @@ func TestProgramsOfOneCanvasDoNotOverwriteEachOther(t *testing.T) {
 func TestRequestsNarrowThePolicy(t *testing.T) {
 	t.Parallel()
 	_, env := script(t, `
-- expect: [few_tool_0]
+- expect: [server_github__list]
   reject: [execute_code]
   output: [{text: "Plain."}]
 - on: insist
@@ -105,8 +105,8 @@ func TestRequestsNarrowThePolicy(t *testing.T) {
   output: [{text: "Code."}]
 `)
 	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "AGENT_BREAK_EVEN=true", "PTC_TOOLSET_BLOCKLIST=blocked")...)
-	s.apply(t, map[string]string{"few.yaml": toolsetFile("few", 1, ""), "blocked.yaml": toolsetFile("blocked", 1, "")})
-	r := s.invoke(t, map[string]any{"query": "plainly", "toolsets": []string{"few"}, "ptc": "off"})
+	s.apply(t, map[string]string{"few.yaml": toolsetFile("few", 1, ""), "blocked.yaml": toolsetFile("blocked", 1, ""), "server.yaml": strings.ReplaceAll(toolsetFile("server", 1, ""), "tool_0", "github__list")})
+	r := s.invoke(t, map[string]any{"query": "plainly", "toolsets": []string{"server"}, "ptc": "off"})
 	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 	require.False(t, r.PTCEnabled)
 	r = s.invoke(t, map[string]any{"query": "insist", "toolsets": []string{"few"}, "ptc": "on"})
