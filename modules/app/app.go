@@ -221,7 +221,7 @@ func (a *App) tools() *tool.Module {
 		},
 		Resources: a.Resources,
 		Settings: tool.Settings{
-			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap),
+			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap), ResultCap: int(c.Tool.ResponseCap),
 			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease,
 			Bounds: tool.Bounds{
 				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},

@@ -51,8 +51,9 @@ func (closed) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	httpapi.Fail(w, errs.New(errs.Forbidden, "This program has no tools.").Do("Call them outside of it."))
 }
 
-// gateway is the only thing a program reaches: the execution of tools, as the
-// identity it was given, whatever its requests claim.
+// gateway is the only thing a program reaches: the execution of tools and the
+// outputs of its run, as the identity it was given, whatever its requests
+// claim.
 type gateway struct {
 	id  identity
 	api http.Handler
@@ -60,8 +61,9 @@ type gateway struct {
 
 // ServeHTTP implements http.Handler.
 func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != tool.ExecutePath || r.Method != http.MethodPost {
-		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" only.").Do("Call tools through refly_tools."))
+	execute := r.URL.Path == tool.ExecutePath && r.Method == http.MethodPost
+	if !execute && (r.URL.Path != tool.OutputPath || r.Method != http.MethodGet) {
+		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" and GET "+tool.OutputPath+" only.").Do("Call tools through refly_tools."))
 		return
 	}
 	r = r.Clone(r.Context())

@@ -80,7 +80,9 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
-	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Tool: req.Tool, Functions: req.Functions})
+	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{
+		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool, Functions: req.Functions,
+	})
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}

@@ -55,6 +55,14 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				_, err := f.Service.File(ctx, ben, hers.CallID, "x")
 				require.ErrorIs(t, err, tool.ErrMissing)
 			},
+			"ExecuteWhole": func(t *testing.T) {
+				_, _, err := f.Service.ExecuteWhole(ctx, ben, req)
+				require.ErrorIs(t, err, tool.ErrParentForeign)
+			},
+			"OpenOutput": func(t *testing.T) {
+				_, _, err := f.Service.OpenOutput(ctx, ben, hers.CallID, p.CallID)
+				require.ErrorIs(t, err, tool.ErrMissing)
+			},
 			"Output": func(t *testing.T) {
 				_, err := f.Service.Output(ctx, ben, hers.CallID)
 				require.ErrorIs(t, err, tool.ErrMissing)

@@ -3,6 +3,8 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -13,24 +15,31 @@ import (
 
 type controller struct{ service *Service }
 
-// ExecutePath is the route of the main job; a sandbox reaches nothing else.
-const ExecutePath = "/v1/tool/execute"
+// What a sandbox reaches: the route of the main job, and that of outputs that
+// are read again.
+const (
+	ExecutePath = "/v1/tool/execute"
+	OutputPath  = "/v1/tool/call/output"
+)
 
 func (c controller) register(api *httpapi.API) {
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "execute-tool", Method: http.MethodPost, Path: ExecutePath, Tag: "tools", Access: httpapi.Tools,
 		Summary: "Execute one tool",
 		Description: "Identifies the tool, checks the arguments, executes it, records it and bills it once. A tool that fails is an " +
 			"answer with status \"error\"; other problems have their HTTP status. A request repeated with the same Idempotency-Key is " +
-			"answered from the record of the first; while that one still executes, the answer is 409 with Retry-After.",
+			"answered from the record of the first; while that one still executes, the answer is 409 with Retry-After. data is whole, up to " +
+			"TOOL_RESPONSE_CAP; a result over it is a failure. The key of a program counts with the id of that program only, while it executes.",
 		Errors: []errs.Code{errs.Forbidden, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.execute)
 	get := func(id, path, summary string, codes ...errs.Code) httpapi.Operation {
 		return httpapi.Operation{ID: id, Method: http.MethodGet, Path: path, Tag: "tools", Summary: summary, Errors: codes}
 	}
 	httpapi.Register(api, get("get-tool-call", "/v1/tool/call/result", "The record of one call", errs.NotFound), c.call)
-	httpapi.Register(api, get("get-tool-call-output", "/v1/tool/call/output",
-		"The whole output of a call, also of one whose answer was shortened", errs.NotFound, errs.Conflict), c.output)
+	output := get("get-tool-call-output", OutputPath,
+		"The whole output of a call, also of one whose record is shortened; a program reads those of its run", errs.NotFound, errs.Conflict, errs.Unavailable)
+	output.Access = httpapi.Tools
+	httpapi.RegisterStream(api, output, c.output)
 	api.Raw(get("get-tool-call-file", "/v1/tool/call/file", "A file that a call outside any canvas returned; it is kept for a day", errs.NotFound), c.file)
 	httpapi.Register(api, get("list-tool-calls", "/v1/tool/calls", "The caller's calls, in the order they were made", errs.ResultMissing), c.list)
 }
@@ -52,15 +61,42 @@ type executeBody struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty" doc:"The tool's parameters, an object"`
 }
 
-func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInput) (Answer, error) {
+func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInput) (Answer, *httpapi.Stream, error) {
 	version, err := parseVersion("x-refly-result-version", in.Version)
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, nil, err
 	}
-	return c.service.Execute(ctx, who, Request{
+	answer, whole, err := c.service.ExecuteWhole(ctx, who, Request{
 		Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
 		Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, Version: version, CanvasID: in.CanvasID},
 	})
+	if err != nil || whole == nil {
+		return answer, nil, err
+	}
+	answer.Data, answer.Truncated = nil, nil
+	rest, err := json.Marshal(answer)
+	if err != nil {
+		return answer, nil, errors.Join(err, whole.Close())
+	}
+	return answer, stream(`{"data":`, whole, ","+string(rest[1:])), nil
+}
+
+// stream is a whole output between two texts.
+func stream(before string, whole *Whole, after string) *httpapi.Stream {
+	return &httpapi.Stream{
+		Size: int64(len(before)+len(after)) + whole.Bytes,
+		WriteTo: func(w io.Writer) error {
+			defer func() { _ = whole.Close() }() // it was only read
+			if _, err := io.WriteString(w, before); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(w, whole, whole.Bytes); err != nil {
+				return err
+			}
+			_, err := io.WriteString(w, after)
+			return err
+		},
+	}
 }
 
 func parseVersion(name, text string) (*int, error) {
@@ -90,8 +126,17 @@ func (c controller) call(ctx context.Context, who actor.Actor, in *callInput) (c
 	return callAnswer{Result: toBody(call)}, nil
 }
 
-func (c controller) output(ctx context.Context, who actor.Actor, in *callInput) (json.RawMessage, error) {
-	return c.service.Output(ctx, who, in.CallID)
+type outputInput struct {
+	CallID    string `query:"toolCallId" required:"true" minLength:"1" maxLength:"128"`
+	ProgramID string `header:"x-ptc-call-id" doc:"The program that asks; with the key of a program only"`
+}
+
+func (c controller) output(ctx context.Context, who actor.Actor, in *outputInput) (json.RawMessage, *httpapi.Stream, error) {
+	data, whole, err := c.service.OpenOutput(ctx, who, in.CallID, in.ProgramID)
+	if err != nil || whole == nil {
+		return data, nil, err
+	}
+	return nil, stream("", whole, ""), nil
 }
 
 func (c controller) file(w http.ResponseWriter, r *http.Request, who actor.Actor) error {

@@ -31,6 +31,7 @@ func (door) Authenticate(_ context.Context, c httpapi.Credentials) (actor.Actor,
 type reply struct {
 	status int
 	header http.Header
+	length int
 	body   map[string]any
 }
 
@@ -56,7 +57,7 @@ func serve(t *testing.T, f *fixture) func(method, path, body string, headers ...
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
-		got := reply{status: resp.StatusCode, header: resp.Header}
+		got := reply{status: resp.StatusCode, header: resp.Header, length: len(text)}
 		require.NoError(t, json.Unmarshal(text, &got.body), string(text))
 		return got
 	}

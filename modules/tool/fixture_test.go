@@ -111,6 +111,7 @@ func (f *fixture) pass(d time.Duration) {
 const (
 	lease     = 30 * time.Second
 	outputCap = 1000
+	resultCap = 100_000
 )
 
 func each(t *testing.T, test func(t *testing.T, f *fixture)) {
@@ -147,7 +148,7 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 		Executors: tool.Executors{toolset.ConfigBased: u},
 		Resources: &resource.Resolver{Deps: resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}},
 		Settings: tool.Settings{
-			Owner: owner, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, Timeout: 10 * time.Second, Lease: lease,
+			Owner: owner, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, ResultCap: resultCap, Timeout: 10 * time.Second, Lease: lease,
 		},
 		Logger: slog.New(slog.NewTextHandler(f.log, nil)), Now: f.clock,
 	})

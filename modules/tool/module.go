@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/budget"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/ids"
@@ -66,9 +67,10 @@ type Settings struct {
 	Owner string
 	// Calls makes the ids of new calls.
 	Calls ids.Calls
-	// OutputCap is the largest output in bytes that is answered and recorded
-	// whole; a larger one is stored as an object and shortened.
-	OutputCap int
+	// OutputCap is the largest output in bytes that is recorded whole; a larger
+	// one is stored as an object and its record shortened. ResultCap is the
+	// largest that a call may have at all.
+	OutputCap, ResultCap int
 	// Timeout bounds one call, whatever its toolset allows itself.
 	Timeout time.Duration
 	// Bounds are how many calls of one user, key and run this process takes.
@@ -102,8 +104,18 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister(), limiter: newLimiter()}
+	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister(), limiter: newLimiter(), large: newBudget(d.Settings)}
 	return &Module{Service: s, Keeper: newKeeper(s)}
+}
+
+// roomForLarge is the memory for results that are being worked on. A large one
+// is stored before it is answered, and so leaves the memory soon.
+const roomForLarge = 64 << 20
+
+// newBudget gives one user half of the room, and at least one result.
+func newBudget(s Settings) *budget.Budget {
+	total := max(roomForLarge, int64(s.ResultCap))
+	return budget.New(total, max(total/2, int64(s.ResultCap)))
 }
 
 // Register adds the module's operations to the API.

@@ -3,29 +3,99 @@ package tool
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/internal/shorten"
 )
 
-// fit shortens an answer whose data is over the cap. The whole data is kept
-// as an object first, so that nothing is lost when shortening follows.
+// fit shortens an answer whose data is over the cap, for the record and for
+// models. The whole data is kept as an object first: code gets it from there.
 func (s *Service) fit(ctx context.Context, c Call, a Answer) (Answer, error) {
 	if len(a.Data) <= s.Settings.OutputCap {
 		return a, nil
 	}
-	if err := s.Stores.Objects.Put(ctx, wholeKey(c), bytes.NewReader(a.Data), "application/json"); err != nil {
+	if err := s.Stores.Objects.Put(ctx, wholeKey(c.UID, c.CallID), bytes.NewReader(a.Data), "application/json"); err != nil {
 		return Answer{}, err
 	}
 	short, err := shorten.JSON(a.Data, s.Settings.OutputCap)
 	if err != nil {
 		return Answer{}, err
 	}
-	a.Truncated = &Truncated{Bytes: len(a.Data), Ref: "/v1/tool/call/output?toolCallId=" + url.QueryEscape(c.CallID)}
+	a.Truncated = &Truncated{Bytes: len(a.Data), Ref: OutputPath + "?toolCallId=" + url.QueryEscape(c.CallID)}
 	a.Data = short
 	return a, nil
 }
 
 // wholeKey names the object with the whole output of a call.
-func wholeKey(c Call) string { return fmt.Sprintf("tool-output/%s/%s.json", c.UID, c.CallID) }
+func wholeKey(uid, callID string) string { return fmt.Sprintf("tool-output/%s/%s.json", uid, callID) }
+
+// Whole is the data of an answer that is kept as an object, since its record
+// has a shortened one. Who opens it closes it.
+type Whole struct {
+	Bytes int64
+	io.ReadCloser
+}
+
+// whole opens what a shortened answer was made of; nil for one that is whole.
+func (s *Service) whole(ctx context.Context, uid, callID string, a Answer) (*Whole, error) {
+	if a.Truncated == nil {
+		return nil, nil //nolint:nilnil // nothing is missing
+	}
+	r, err := s.Stores.Objects.Get(ctx, wholeKey(uid, callID), 0)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil, errs.New(errs.NotFound, "The whole output of this call is not kept any more.").Do("Make the call again.").With(err)
+	}
+	if err != nil {
+		return nil, errs.New(errs.Unavailable, "The whole output of the call cannot be read now.").
+			Do("Ask for it by GET " + a.Truncated.Ref + " later; the call was made and is not to be repeated.").With(err)
+	}
+	return &Whole{Bytes: int64(a.Truncated.Bytes), ReadCloser: r}, nil
+}
+
+// OpenOutput returns the data of a call of the actor's, or, where the record
+// has a shortened one, the whole. A key of a program sees the calls of that
+// program's run only. It returns ErrMissing, and a Conflict while the call
+// executes.
+func (s *Service) OpenOutput(ctx context.Context, a actor.Actor, callID, program string) (json.RawMessage, *Whole, error) {
+	c, err := s.Call(ctx, a, callID)
+	if err == nil && a.Scope == actor.ToolExecute {
+		err = s.sees(ctx, a, c, program)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Status == Executing {
+		return nil, nil, errs.New(errs.Conflict, "The call is still executing.").Do("Ask again when it has ended.")
+	}
+	var answer Answer
+	if err := json.Unmarshal(c.Output, &answer); err != nil {
+		return nil, nil, err
+	}
+	whole, err := s.whole(ctx, c.UID, c.CallID, answer)
+	return answer.Data, whole, err
+}
+
+// maxWhole bounds what Output reads back.
+const maxWhole = 64 << 20
+
+// Output returns the whole output of a call in memory.
+func (s *Service) Output(ctx context.Context, a actor.Actor, callID string) (json.RawMessage, error) {
+	data, whole, err := s.OpenOutput(ctx, a, callID, "")
+	if err != nil || whole == nil {
+		return data, err
+	}
+	defer func() { _ = whole.Close() }() // it was only read
+	if whole.Bytes > maxWhole {
+		return nil, errs.Newf(errs.TooLarge, "The output has %d bytes, more than %d.", whole.Bytes, maxWhole).Do("Read it by GET " + OutputPath + ".")
+	}
+	data = make(json.RawMessage, whole.Bytes)
+	_, err = io.ReadFull(whole, data)
+	return data, err
+}

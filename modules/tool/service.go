@@ -2,15 +2,13 @@ package tool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 
 	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/budget"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
-	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/tool/resource"
 )
 
@@ -23,6 +21,7 @@ type Service struct {
 	alive   *register
 	lent    lent
 	limiter *limiter
+	large   *budget.Budget
 }
 
 // Filter narrows a list of calls.
@@ -72,30 +71,6 @@ func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.P
 		page.NextCursor = httpapi.EncodeCursor(page.Items[p.Limit-1].PK)
 	}
 	return page, nil
-}
-
-// maxWhole bounds what Output reads back; executors cap what they accept far
-// below it.
-const maxWhole = 64 << 20
-
-// Output returns the whole output of a call, also when its record holds a
-// shortened one.
-func (s *Service) Output(ctx context.Context, a actor.Actor, callID string) (json.RawMessage, error) {
-	c, err := s.Call(ctx, a, callID)
-	if err != nil {
-		return nil, err
-	}
-	if c.Status == Executing {
-		return nil, errs.New(errs.Conflict, "The call is still executing.").Do("Ask again when it has ended.")
-	}
-	var answer Answer
-	if err := json.Unmarshal(c.Output, &answer); err != nil {
-		return nil, err
-	}
-	if answer.Truncated == nil {
-		return answer.Data, nil
-	}
-	return objectstore.Read(ctx, s.Stores.Objects, wholeKey(c), maxWhole)
 }
 
 // File returns a temporary file of a call. It returns ErrMissing when there is

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -21,7 +22,8 @@ import (
 	"github.com/portico-run/portico/modules/run"
 )
 
-// Execute runs one tool for the actor.
+// Execute runs one tool for the actor. The answer is as it is recorded: data
+// over the output cap is shortened, and Whole has all of it.
 //
 // A tool that fails is an Answer, not an error: the request worked. Errors
 // are requests that could not be taken (malformed, foreign ids, a program
@@ -30,6 +32,18 @@ import (
 func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Answer, error) {
 	_, answer, err := s.execute(ctx, a, req)
 	return answer, err
+}
+
+// ExecuteWhole is Execute for code, which gets all of the data. Where the
+// answer has a shortened one, the whole is returned besides; who gets it closes
+// it.
+func (s *Service) ExecuteWhole(ctx context.Context, a actor.Actor, req Request) (Answer, *Whole, error) {
+	call, answer, err := s.execute(ctx, a, req)
+	if err != nil {
+		return answer, nil, err
+	}
+	whole, err := s.whole(ctx, call.UID, call.CallID, answer)
+	return answer, whole, err
 }
 
 func (s *Service) execute(ctx context.Context, a actor.Actor, req Request) (Call, Answer, error) {
@@ -46,8 +60,9 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request) (Call
 	if err != nil {
 		return call, Answer{}, err
 	}
-	answer, seen, err := s.begin(ctx, call, req)
-	if err != nil || seen {
+	recorded, answer, err := s.begin(ctx, call, req)
+	if err != nil || recorded != call.CallID {
+		call.CallID = recorded
 		return call, answer, err
 	}
 	s.alive.add(call.CallID)
@@ -55,7 +70,9 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request) (Call
 
 	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout)
 	defer cancel()
-	result := s.perform(ctx, a, call, program, arguments)
+	ctx, hold := s.large.Open(ctx, a.UID)
+	defer hold.Release()
+	result := s.perform(ctx, a, call, program, arguments, hold)
 	// From here on the caller may be gone: what happened is recorded anyway.
 	answer, err = s.settle(context.WithoutCancel(ctx), call, result)
 	return call, answer, err
@@ -89,12 +106,6 @@ func decodeArguments(req Request) (map[string]any, error) {
 	return arguments, nil
 }
 
-// program is what a call knows of the program that makes it.
-type program struct {
-	stepName string
-	toolsets []string // the only ones it may call; empty for any
-}
-
 // place checks where the call claims to be made and returns its record.
 func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (Call, program, error) {
 	c := Call{
@@ -108,11 +119,8 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (Call, 
 	if req.Context.model {
 		c.Origin, p.stepName = ids.Agent, req.Tool
 	}
-	if req.Context.ParentID != "" {
-		parent, err := s.rows.byID(s.Stores.DB.Read(ctx), a.UID, req.Context.ParentID)
-		if errors.Is(err, ErrMissing) || (err == nil && parent.Origin != ids.Agent) {
-			return c, p, ErrParentForeign
-		}
+	if req.Context.ParentID != "" || a.Scope == actor.ToolExecute {
+		parent, by, err := s.caller(ctx, a, req.Context.ParentID)
 		if err != nil {
 			return c, p, err
 		}
@@ -123,7 +131,7 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (Call, 
 		}
 		c.Version = parent.Version
 		c.Origin, c.ParentID = ids.PTC, parent.CallID
-		p = program{stepName: parent.StepName, toolsets: toolsetsOf(parent.Input)}
+		p = by
 	}
 	c.StepName = p.stepName
 	c.CallID = s.Settings.Calls.New(c.Origin)
@@ -167,13 +175,13 @@ func (s *Service) checkOwnership(ctx context.Context, a actor.Actor, c *Call) er
 }
 
 // begin is the first transaction: the record exists, executing, before
-// anything happens upstream. seen is true when the request was made before;
-// the answer is then the one it was given.
-func (s *Service) begin(ctx context.Context, c Call, req Request) (answer Answer, seen bool, err error) {
+// anything happens upstream. It returns the id of the record: that of another
+// call when the request was made before, with the answer it was given.
+func (s *Service) begin(ctx context.Context, c Call, req Request) (callID string, answer Answer, err error) {
 	hash := requestHash(req)
 	if req.IdempotencyKey != "" {
-		if answer, seen, err := s.replay(ctx, c.UID, req.IdempotencyKey, hash); err != nil || seen {
-			return answer, seen, err
+		if callID, answer, err := s.replay(ctx, c.UID, req.IdempotencyKey, hash); err != nil || callID != "" {
+			return callID, answer, err
 		}
 	}
 	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
@@ -194,15 +202,16 @@ func (s *Service) begin(ctx context.Context, c Call, req Request) (answer Answer
 	if req.IdempotencyKey != "" && database.IsDuplicate(err) {
 		return s.replay(ctx, c.UID, req.IdempotencyKey, hash)
 	}
-	return Answer{}, false, err
+	return c.CallID, Answer{}, err
 }
 
 func (s *Service) claim(key, hash string) claim {
 	return claim{idempotencyKey: key, requestHash: hash, owner: s.Settings.Owner, until: s.Now().Add(s.Settings.Lease)}
 }
 
-// replay answers a request whose idempotency key was used before.
-func (s *Service) replay(ctx context.Context, uid, key, hash string) (Answer, bool, error) {
+// replay answers a request whose idempotency key was used before, with the id
+// of the call that used it; empty for none.
+func (s *Service) replay(ctx context.Context, uid, key, hash string) (string, Answer, error) {
 	// Read through a transaction: the writer sees its own latest commit.
 	var (
 		c      Call
@@ -214,26 +223,30 @@ func (s *Service) replay(ctx context.Context, uid, key, hash string) (Answer, bo
 	})
 	switch {
 	case errors.Is(err, ErrMissing):
-		return Answer{}, false, nil
+		return "", Answer{}, nil
 	case err != nil:
-		return Answer{}, false, err
+		return "", Answer{}, err
 	case stored != hash:
-		return Answer{}, false, ErrKeyReused
+		return "", Answer{}, ErrKeyReused
 	case c.Status == Executing:
-		return Answer{}, false, ErrInProgress
+		return "", Answer{}, ErrInProgress
 	}
 	var answer Answer
 	if err := json.Unmarshal(c.Output, &answer); err != nil {
-		return Answer{}, false, fmt.Errorf("recorded answer of %s: %w", c.CallID, err)
+		return "", Answer{}, fmt.Errorf("recorded answer of %s: %w", c.CallID, err)
 	}
-	return answer, true, nil
+	return c.CallID, answer, nil
 }
 
 // requestHash tells two requests under one idempotency key apart.
 func requestHash(req Request) string {
 	h := sha256.New()
+	version := ""
+	if v := req.Context.Version; v != nil {
+		version = strconv.Itoa(*v)
+	}
 	for _, part := range []string{
-		req.Toolset, req.Tool, string(req.Arguments), req.Context.ParentID, req.Context.ResultID, req.Context.CanvasID,
+		req.Toolset, req.Tool, string(req.Arguments), req.Context.ParentID, req.Context.ResultID, version, req.Context.CanvasID,
 	} {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes everything
 	}

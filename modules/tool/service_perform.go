@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/budget"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/ids"
@@ -29,7 +30,7 @@ const fileNameTitle = "file_name_title"
 
 // perform identifies the call, checks it and runs it. Whatever goes wrong
 // becomes the answer; a panic costs this call only.
-func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program, arguments map[string]any) (r result) {
+func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program, arguments map[string]any, hold *budget.Hold) (r result) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.Logger.ErrorContext(ctx, "tool call panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
@@ -69,6 +70,9 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if err := s.Billing.Admit(ctx, chargeOf(c, t.Global, t.Prices.Estimate(c.Tool, arguments))); err != nil {
 		return s.refused(ctx, c, err)
 	}
+	if decoded(t, method) {
+		hold.Heavy()
+	}
 	outcome, err := executor.Execute(ctx, Invocation{
 		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
 		Arguments: arguments, FileNameTitle: title,
@@ -87,6 +91,13 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	}
 	r.answer.Files = files
 	return r
+}
+
+// decoded reports whether results of a method are decoded on their way, which
+// takes many times their size.
+func decoded(t toolset.Toolset, m toolset.Method) bool {
+	return t.Kind != toolset.ConfigBased || m.Adapter.Polling != nil ||
+		bytes.Contains(m.Response, []byte(`"isResource"`)) || bytes.Contains(m.Response, []byte(`"omitFields"`))
 }
 
 // refusedInput is the answer for a file that cannot be used.
@@ -154,7 +165,7 @@ func (s *Service) conclude(ctx context.Context, c Call, o Outcome) result {
 	if f := o.Failure; f != nil {
 		r := failed(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
 		if json.Valid(f.Data) {
-			r.answer.Data = bytes.ToValidUTF8(f.Data, []byte("\uFFFD"))
+			r.answer.Data = validText(f.Data)
 		}
 		return r
 	}
@@ -164,8 +175,19 @@ func (s *Service) conclude(ctx context.Context, c Call, o Outcome) result {
 	if !json.Valid(o.Data) {
 		return s.refused(ctx, c, errors.New("the executor returned data that is not JSON"))
 	}
-	o.Data = bytes.ToValidUTF8(o.Data, []byte("\uFFFD"))
+	if o.Data = validText(o.Data); len(o.Data) > s.Settings.ResultCap {
+		f := upstream.TooLarge(int64(len(o.Data)), int64(s.Settings.ResultCap))
+		return failed(f.Code, f.Message)
+	}
 	return result{answer: Answer{Status: Success, Data: o.Data}}
+}
+
+// validText is bytes.ToValidUTF8 without the copy of a text that is valid.
+func validText(text []byte) []byte {
+	if utf8.Valid(text) {
+		return text
+	}
+	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
 }
 
 // admit decides whether this call may reach this kind of toolset.
@@ -183,8 +205,12 @@ func (s *Service) admit(c Call, p program, t toolset.Toolset) (Executor, *result
 			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s may not be called from code: the administrator's lists exclude it.", t.Key))
 			return nil, &r
 		}
-		if len(p.toolsets) > 0 && !slices.Contains(p.toolsets, t.Key) {
-			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s was not given to this program; it may call: %s.", t.Key, strings.Join(p.toolsets, ", ")))
+		if !p.allows(t.Key) {
+			given := "it may call: " + strings.Join(p.toolsets, ", ")
+			if len(p.toolsets) == 0 {
+				given = "it was given none"
+			}
+			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s was not given to this program; %s.", t.Key, given))
 			return nil, &r
 		}
 	}

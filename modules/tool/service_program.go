@@ -17,8 +17,9 @@ import (
 type ProgramInput struct {
 	Code     string   `json:"code"`
 	Language string   `json:"language"`
-	Toolsets []string `json:"toolsets,omitempty"`
-	Tool     string   `json:"-"` // its name; empty for Program
+	Toolsets []string `json:"toolsets,omitempty"` // the only ones it may call; empty for all
+	Plain    bool     `json:"plain,omitempty"`    // it may call none
+	Tool     string   `json:"-"`                  // its name; empty for Program
 	// Functions are what it may call besides, until CloseProgram.
 	Functions []Function `json:"-"`
 }
@@ -111,14 +112,3 @@ func (s *Service) CloseProgram(ctx context.Context, c Call, answer Answer, then 
 }
 
 var errChildren = errors.New("calls of the program are still executing")
-
-// toolsetsOf reads which toolsets a program was given.
-func toolsetsOf(input json.RawMessage) []string {
-	var v struct {
-		Input ProgramInput `json:"input"`
-	}
-	if json.Unmarshal(input, &v) != nil {
-		return nil // not a program's input: nothing is narrowed
-	}
-	return v.Input.Toolsets
-}

@@ -130,7 +130,8 @@ func New(d Deps) *API {
 func (a *API) config() huma.Config {
 	c := huma.DefaultConfig("Portico", a.deps.Version)
 	c.CreateHooks = nil // no $schema member in answers
-	c.DocsPath = ""     // the library's page loads its scripts from elsewhere
+	c.Formats = map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: huma.DefaultJSONFormat.Unmarshal}}
+	c.DocsPath = "" // the library's page loads its scripts from elsewhere
 	c.OpenAPIPath = "/openapi"
 	c.SchemasPath = ""
 	c.Info.Description = "Runs model-written code in a sandbox and executes the tools it calls: recorded, billed once, streamed live."

@@ -23,6 +23,8 @@ const bodyReadTimeout = time.Minute
 type Envelope[O any] struct {
 	Success bool `json:"success" doc:"Always true here"`
 	Data    O    `json:"data"`
+
+	stream *Stream // written in place of Data
 }
 
 type plain[O any] struct{ Body O }

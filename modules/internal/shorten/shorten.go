@@ -3,10 +3,9 @@
 package shorten
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"sort"
 	"unicode/utf8"
 )
 
@@ -19,18 +18,16 @@ const (
 
 // JSON returns valid JSON of at most limit bytes with the beginning of
 // everything: long strings, lists and objects lose their ends, and each says
-// how much it lost. It tries milder cuts first.
+// how much it lost. It tries milder cuts first. It takes no more memory than
+// its result, however large data is.
 func JSON(data []byte, limit int) (json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("shorten an output: %w", err)
+	if !json.Valid(data) {
+		return nil, errors.New("shorten an output: it is not JSON")
 	}
 	for cut := (cutter{startString, startItems, startDepth}); ; cut = cut.harder() {
-		b, err := json.Marshal(cut.value(v, 0))
-		if err != nil || len(b) <= limit {
-			return b, err
+		w := writer{scanner: scanner{data: data}, cut: cut, limit: limit}
+		if w.value(0) {
+			return w.out, nil
 		}
 		if cut.items == 0 {
 			return json.RawMessage(`"[omitted]"`), nil
@@ -43,62 +40,6 @@ type cutter struct{ text, items, depth int }
 
 func (c cutter) harder() cutter {
 	return cutter{max(c.text/2, 16), c.items / 2, max(c.depth-2, 2)}
-}
-
-func (c cutter) value(v any, depth int) any {
-	switch v := v.(type) {
-	case string:
-		return c.string(v)
-	case []any:
-		if depth >= c.depth {
-			return fmt.Sprintf("[%d items omitted]", len(v))
-		}
-		return c.list(v, depth)
-	case map[string]any:
-		if depth >= c.depth {
-			return fmt.Sprintf("[object with %d members omitted]", len(v))
-		}
-		return c.object(v, depth)
-	}
-	return v
-}
-
-func (c cutter) string(s string) string {
-	if len(s) <= c.text {
-		return s
-	}
-	end := c.text
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s… [%d bytes omitted]", s[:end], len(s)-end)
-}
-
-func (c cutter) list(v []any, depth int) []any {
-	out := make([]any, 0, min(len(v), c.items)+1)
-	for _, item := range v[:min(len(v), c.items)] {
-		out = append(out, c.value(item, depth+1))
-	}
-	if left := len(v) - len(out); left > 0 {
-		out = append(out, fmt.Sprintf("[%d items omitted]", left))
-	}
-	return out
-}
-
-func (c cutter) object(v map[string]any, depth int) map[string]any {
-	names := make([]string, 0, len(v))
-	for name := range v {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	out := make(map[string]any, min(len(v), c.items)+1)
-	for _, name := range names[:min(len(names), c.items)] {
-		out[c.string(name)] = c.value(v[name], depth+1)
-	}
-	if left := len(names) - c.items; left > 0 {
-		out["…"] = fmt.Sprintf("[%d members omitted]", left)
-	}
-	return out
 }
 
 // Text returns a text of about limit bytes: one that is JSON stays JSON, any

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"sync"
@@ -74,9 +75,10 @@ func (b breaker) record(got Response, err error) {
 	if b.circuit == nil {
 		return
 	}
-	_, large := err.(errTooLarge) //nolint:errorlint // made here
+	_, ours := err.(errTooLarge) //nolint:errorlint // made here
+	ours = ours || errors.Is(err, errNoRoom)
 	switch kind := egress.KindOf(err); {
-	case err != nil && !large && kind != egress.Canceled && kind != egress.Refused:
+	case err != nil && !ours && kind != egress.Canceled && kind != egress.Refused:
 		b.circuit.RecordFailure()
 	case err == nil && slices.Contains([]int{502, 503, 504}, got.Status):
 		b.circuit.RecordFailure()

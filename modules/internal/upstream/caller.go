@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -134,15 +133,8 @@ func (c *Caller) send(ctx context.Context, r Request) (Response, error) {
 		return Response{}, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.deps.ResponseCap+1))
-	if err != nil {
-		return Response{}, fmt.Errorf("read the response: %w", err)
-	}
-	got := Response{Status: resp.StatusCode, Header: resp.Header, Body: body}
-	if int64(len(body)) > c.deps.ResponseCap {
-		return got, errTooLarge{c.deps.ResponseCap}
-	}
-	return got, nil
+	body, err := read(ctx, resp, c.deps.ResponseCap)
+	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
 }
 
 // repeatable reports whether a call may be made again: nothing was sent, or
@@ -181,16 +173,14 @@ func (r Response) retryAfter(now time.Time) (time.Duration, bool) {
 	return max(0, at.Sub(now)), true
 }
 
-// errTooLarge is a response over the cap.
-type errTooLarge struct{ limit int64 }
-
-func (e errTooLarge) Error() string { return fmt.Sprintf("over %d bytes", e.limit) }
-
 // unreachable puts a call without an answer into words that name no address:
 // the caller need not learn what a name resolves to here.
 func unreachable(err error, limit time.Duration) *Failure {
 	if large, ok := errors.AsType[errTooLarge](err); ok {
-		return &Failure{Code: "RESPONSE_TOO_LARGE", Message: fmt.Sprintf("The upstream answered with more than %d bytes.", large.limit)}
+		return TooLarge(large.size, large.limit)
+	}
+	if errors.Is(err, errNoRoom) {
+		return &Failure{Code: CodeUnavailable, Message: "The server had no room for the upstream's answer in time: it works on other large results. The call may have had an effect."}
 	}
 	switch egress.KindOf(err) {
 	case egress.Refused:

@@ -24,7 +24,20 @@ const (
 	CodeTimeout     = "TIMEOUT"
 	CodeUnavailable = "UPSTREAM_UNAVAILABLE"
 	CodeInvalid     = "INVALID_RESPONSE"
+	CodeTooLarge    = "RESPONSE_TOO_LARGE"
 )
+
+// TooLarge is the failure of a call whose result is over the limit. Nothing of
+// the result is returned: a part would look like the whole. size is negative
+// where it is not known.
+func TooLarge(size, limit int64) *Failure {
+	found := fmt.Sprintf("The result has more than %d bytes", limit)
+	if size >= 0 {
+		found = fmt.Sprintf("The result has %d bytes, more than %d", size, limit)
+	}
+	return &Failure{Code: CodeTooLarge, Message: found + ", the most that a call may return (TOOL_RESPONSE_CAP). " +
+		"Nothing of it is returned. Ask for less: use a filter, fewer fields or smaller pages."}
+}
 
 // Refusal puts an answer that is no success into words, with the upstream's own
 // first: they are what the caller can act on.
