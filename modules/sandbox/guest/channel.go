@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 )
 
@@ -87,7 +89,8 @@ func readFrame(r io.Reader) (head requestHeader, body []byte, err error) {
 }
 
 func (c *channel) answer(head requestHeader, body []byte) {
-	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	w := &recorder{header: http.Header{}, status: http.StatusOK, id: head.ID, channel: c}
+	defer w.close()
 	r, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "http://localhost", bytes.NewReader(body))
 	if err == nil {
 		r.URL, err = r.URL.Parse(head.Path)
@@ -98,25 +101,19 @@ func (c *channel) answer(head requestHeader, body []byte) {
 		for name, value := range head.Headers {
 			r.Header.Set(name, value)
 		}
-		if !serves(c.handler, w, r) {
+		answered := serves(c.handler, w, r)
+		if w.streams {
 			return
 		}
+		if !answered { // the program must not wait for ever
+			w.status = http.StatusBadGateway
+			w.body.Reset()
+		}
 	}
-	answer := answerHeader{ID: head.ID, Status: w.status, Headers: map[string]string{}}
-	for name := range w.header {
-		answer.Headers[name] = w.header.Get(name)
-	}
-	raw, err := json.Marshal(answer)
-	if err != nil {
-		return // a header is no text: nothing of ours writes one
-	}
-	frame := binary.BigEndian.AppendUint32(nil, uint32(len(raw)))
-	frame = binary.BigEndian.AppendUint32(frame, uint32(w.body.Len()))
-	frame = append(frame, raw...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// An error is a program that is gone.
-	buffers := net.Buffers{frame, w.body.Bytes()}
+	buffers := net.Buffers{w.frame(w.body.Len()), w.body.Bytes()}
 	_, _ = buffers.WriteTo(c.conn)
 }
 
@@ -131,12 +128,61 @@ func serves(h http.Handler, w http.ResponseWriter, r *http.Request) (answered bo
 	return true
 }
 
-// recorder keeps an answer in memory; the gateway bounds its size.
+// largeAnswer is the size from which an answer is not kept in memory.
+const largeAnswer = 1 << 20
+
+// recorder keeps an answer in memory until it is whole, since a frame begins
+// with its length. A large one whose length is known goes out as it comes.
 type recorder struct {
 	header http.Header
 	status int
-	wrote  bool
+	wrote  bool // the status is decided
+	begun  bool // the body has begun
 	body   bytes.Buffer
+
+	id      uint64
+	channel *channel
+	streams bool  // the channel is locked until close
+	left    int64 // bytes of a stream that are to come
+}
+
+// frame is what goes before a body.
+func (w *recorder) frame(length int) []byte {
+	answer := answerHeader{ID: w.id, Status: w.status, Headers: map[string]string{}}
+	for name := range w.header {
+		answer.Headers[name] = w.header.Get(name)
+	}
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		raw = nil // texts and numbers always have a JSON form
+	}
+	frame := binary.BigEndian.AppendUint32(nil, uint32(len(raw)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(length))
+	return append(frame, raw...)
+}
+
+// begin decides at the first byte whether the answer is a stream.
+func (w *recorder) begin() {
+	w.WriteHeader(w.status)
+	length, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64)
+	if err != nil || length < largeAnswer || length > math.MaxUint32 {
+		return
+	}
+	w.channel.mu.Lock()
+	w.streams, w.left = true, length
+	_, _ = w.channel.conn.Write(w.frame(int(length))) // an error comes again at the body
+}
+
+// close ends a stream. One that broke off ends the channel, since what follows
+// would be taken for its rest.
+func (w *recorder) close() {
+	if !w.streams {
+		return
+	}
+	if w.left != 0 {
+		_ = w.channel.conn.Close()
+	}
+	w.channel.mu.Unlock()
 }
 
 func (w *recorder) Header() http.Header { return w.header }
@@ -148,6 +194,17 @@ func (w *recorder) WriteHeader(status int) {
 }
 
 func (w *recorder) Write(p []byte) (int, error) {
-	w.wrote = true
-	return w.body.Write(p)
+	if !w.begun {
+		w.begun = true
+		w.begin()
+	}
+	if !w.streams {
+		return w.body.Write(p)
+	}
+	if int64(len(p)) > w.left {
+		return 0, http.ErrContentLength
+	}
+	n, err := w.channel.conn.Write(p)
+	w.left -= int64(n)
+	return n, err
 }

@@ -3,6 +3,7 @@ package configbased
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"mime"
 	"strings"
 	"unicode/utf8"
@@ -29,7 +30,7 @@ func outcome(r upstream.Response, s upstream.Secrets) tool.Outcome {
 	case untyped && !utf8.Valid(body):
 		return file(r, "")
 	case untyped, strings.HasPrefix(kind, "text/") && !isJSON(kind):
-		return plain(body)
+		return tool.Outcome{Data: quoted(body)}
 	case isJSON(kind):
 		return failed(&tool.Failure{
 			Code:    upstream.CodeInvalid,
@@ -39,13 +40,25 @@ func outcome(r upstream.Response, s upstream.Secrets) tool.Outcome {
 	return file(r, kind)
 }
 
-// plain returns text as a JSON string.
-func plain(body []byte) tool.Outcome {
-	quoted, err := json.Marshal(strings.ToValidUTF8(string(body), "\uFFFD"))
-	if err != nil {
-		return failed(&tool.Failure{Code: upstream.CodeInvalid, Message: "The upstream's text has no JSON form."})
+// quoted is text as a JSON string, with U+FFFD for what is not UTF-8. It takes
+// the memory of its result only, where encoding/json takes several times that.
+func quoted(text []byte) []byte {
+	out := append(make([]byte, 0, len(text)+len(text)/16+2), '"')
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == '\n':
+			out = append(out, '\\', 'n')
+		case r < ' ':
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = utf8.AppendRune(out, r)
+		}
 	}
-	return tool.Outcome{Data: quoted}
+	return append(out, '"')
 }
 
 func isJSON(kind string) bool {
