@@ -80,7 +80,7 @@ func (m *Module) invoke(ctx context.Context, who actor.Actor, in *invokeInput) (
 
 func (m *Module) streamInvoke(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body invokeBody
-	if err := httpapi.ReadJSON(r, &body, true); err != nil {
+	if err := httpapi.ReadJSON(r, &body); err != nil {
 		return err
 	}
 	req, err := body.request()

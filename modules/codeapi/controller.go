@@ -94,7 +94,7 @@ func (c controller) phrases(r *http.Request) bool {
 
 func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body codeProgram
-	if err := httpapi.ReadJSON(r, &body, false); err != nil {
+	if err := httpapi.ReadJSON(r, &body); err != nil {
 		return err
 	}
 	req, err := body.request()
@@ -110,7 +110,7 @@ func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor
 
 func (c controller) programmatic(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body codeProgramWithTools
-	if err := httpapi.ReadJSON(r, &body, false); err != nil {
+	if err := httpapi.ReadJSON(r, &body); err != nil {
 		return err
 	}
 	var reply Reply
@@ -141,7 +141,7 @@ type cancelledBody struct {
 
 func (c controller) cancel(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body cancelBody
-	if err := httpapi.ReadJSON(r, &body, false); err != nil {
+	if err := httpapi.ReadJSON(r, &body); err != nil {
 		return err
 	}
 	cancelled, err := c.Cancel(r.Context(), who, body.RequestID)

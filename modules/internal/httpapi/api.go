@@ -130,7 +130,7 @@ func New(d Deps) *API {
 func (a *API) config() huma.Config {
 	c := huma.DefaultConfig("Portico", a.deps.Version)
 	c.CreateHooks = nil // no $schema member in answers
-	c.Formats = map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: huma.DefaultJSONFormat.Unmarshal}}
+	c.Formats = map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: unmarshal}}
 	c.DocsPath = "" // the library's page loads its scripts from elsewhere
 	c.OpenAPIPath = "/openapi"
 	c.SchemasPath = ""

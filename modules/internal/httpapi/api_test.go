@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -44,6 +45,10 @@ type echoInput struct {
 	Body struct {
 		Name  string `json:"name" minLength:"1"`
 		Count int    `json:"count,omitempty"`
+		Items []struct {
+			Amount *int32 `json:"amount,omitempty"`
+		} `json:"items,omitempty"`
+		Free json.RawMessage `json:"free,omitempty"`
 	}
 }
 
@@ -62,7 +67,14 @@ func newAPI(t *testing.T) (*httpapi.API, *bytes.Buffer) {
 	})
 	httpapi.Register(api, httpapi.Operation{ID: "echo", Method: http.MethodPost, Path: "/v1/echo/{id}", Tag: "t", Summary: "Echo"},
 		func(_ context.Context, who actor.Actor, in *echoInput) (echo, error) {
-			return echo{ID: in.ID, UID: who.UID, Name: in.Body.Name}, nil
+			name := in.Body.Name
+			for _, item := range in.Body.Items {
+				name += fmt.Sprintf(" %d", *item.Amount)
+			}
+			if len(in.Body.Free) > 0 {
+				name += fmt.Sprintf(" %d %s", in.Body.Count, in.Body.Free)
+			}
+			return echo{ID: in.ID, UID: who.UID, Name: name}, nil
 		})
 	httpapi.Register(api, httpapi.Operation{ID: "tools", Method: http.MethodGet, Path: "/v1/tools", Access: httpapi.Tools, Tag: "t", Summary: "Tools"},
 		func(context.Context, actor.Actor, *struct{}) (httpapi.None, error) { return httpapi.None{}, nil })
@@ -185,7 +197,10 @@ func TestBadInputHasAStatusAndTheEnvelope(t *testing.T) {
 		"wrong type":       {`{"name":{"x":"` + secret + `"}}`, "application/json", 400, "body.name"},
 		"missing field":    {`{}`, "application/json", 400, "name"},
 		"too short":        {`{"name":""}`, "application/json", 400, "body.name"},
-		"unknown key":      {`{"name":"x","nmae":"` + secret + `"}`, "application/json", 400, "nmae"},
+		"misspelled key":   {`{"name":"x","cuont":"` + secret + `"}`, "application/json", 400, "body: cuont is not known; did you mean count?"},
+		"misspelled deep":  {`{"name":"x","items":[{},{"amont":"` + secret + `"}]}`, "application/json", 400, "items[1].amont is not known; did you mean amount?"},
+		"no whole number":  {`{"name":"x","count":1.5}`, "application/json", 400, "body.count: expected integer"},
+		"a huge number":    {`{"name":"x","count":1e999999}`, "application/json", 400, "body"},
 		"no body":          {``, "application/json", 400, ""},
 		"invalid UTF-8":    {"{\"name\":\"\xff\"}", "application/json", 400, "UTF-8"},
 		"too large":        {`{"name":"` + strings.Repeat("x", bodyLimit) + `"}`, "application/json", 413, "1024"},
@@ -209,6 +224,24 @@ func TestBadInputHasAStatusAndTheEnvelope(t *testing.T) {
 				t.Errorf("%s repeats a value of the request", got.body)
 			}
 		})
+	}
+}
+
+// Whole numbers may be written with a fraction or an exponent, what is not
+// known is ignored, and what has no type of its own stays as it was sent.
+func TestRequestsThatAreNearlyRight(t *testing.T) {
+	t.Parallel()
+	api, _ := newAPI(t)
+	for body, want := range map[string]string{
+		`{"name":"x","more":1,"free":{"amuont":1.0}}`:                                     `x 0 {"amuont":1.0}`,
+		`{"name":"x","count":67308032.0,"free":1}`:                                        `x 67308032 1`,
+		`{"name":"x","count":-1.5e1,"free":1.0,"items":[{"amount":2e0},{"amount":3.00}]}`: `x 2 3 -15 1.0`,
+		`{"NAME":"x"}`: `x`,
+	} {
+		got := send(t, api, "POST", "/v1/echo/7", body, map[string]string{"X-API-Key": goodKey})
+		if got.status != 200 || got.envelope(t)["data"].(map[string]any)["name"] != want {
+			t.Errorf("%s: %d %s", body, got.status, got.body)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data}}, nil
 	})
+	a.openBodies(op)
 }
 
 // RegisterPlain adds an operation whose answer is not wrapped in the envelope,
@@ -57,6 +58,7 @@ func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, 
 		}
 		return &plain[O]{Body: data}, nil
 	})
+	a.openBodies(op)
 }
 
 // Raw adds an operation that writes its own answer: streams and bytes. An

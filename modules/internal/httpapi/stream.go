@@ -32,6 +32,7 @@ func RegisterStream[I, O any](a *API, op Operation, fn func(ctx context.Context,
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data, stream: stream}}, nil
 	})
+	a.openBodies(op)
 }
 
 // streamed is an answer that may be a stream.

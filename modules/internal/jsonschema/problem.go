@@ -209,6 +209,40 @@ func suggest(name string, names []string) string {
 	return ""
 }
 
+// Nearly finds the name that another one is a slip of: other case or
+// separators, a letter more, less or wrong, or two that changed places. Short
+// names must begin alike: mode is not code. It returns "" for none.
+func Nearly(name string, names []string) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	of := plain(name)
+	for _, n := range names {
+		candidate := plain(n)
+		if of == candidate {
+			return n
+		}
+		most, short := 1, min(len(of), len(candidate))
+		if short >= 9 {
+			most = 2
+		}
+		if short >= 4 && (short >= 6 || of[0] == candidate[0]) && distance(swapped(of, candidate), candidate) <= most {
+			return n
+		}
+	}
+	return ""
+}
+
+// swapped is a name in which two neighbours have their places in another one.
+func swapped(name, other string) string {
+	b := []byte(name)
+	for i := 0; i+1 < min(len(b), len(other)); i++ {
+		if b[i] != other[i] && b[i] == other[i+1] && b[i+1] == other[i] {
+			b[i], b[i+1] = b[i+1], b[i]
+			break
+		}
+	}
+	return string(b)
+}
+
 // distance counts the edits between two names (Levenshtein). Names far longer
 // than any parameter are not compared.
 func distance(a, b string) int {
