@@ -123,7 +123,7 @@ func TestExecLanguagesAndFailures(t *testing.T) {
 			`{"lang":"py","code":" "}`:                                  "code is required",
 			`{"code":"x"}`:                                              "Unsupported language: ",
 			`{"lang":"py","code":"x","timeout":5}`:                      "timeout must be from 1000 to 300000 milliseconds.",
-			`{"lang":"py","code":"x","timeout":"5"}`:                    "timeout must be a whole number",
+			`{"lang":"py","code":"x","timeout":"5"}`:                    "timeout must be a number",
 			`{"lang":"py","code":"x","args":["\u0000"]}`:                "args must not hold NUL.",
 			`{"lang":"py","code":"x","files":{}}`:                       "files must be a list",
 			`{"lang":"py","code":"x","files":[{"id":5}]}`:               "files.id must be a text",

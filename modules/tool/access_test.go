@@ -59,6 +59,11 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				_, _, err := f.Service.ExecuteWhole(ctx, ben, req)
 				require.ErrorIs(t, err, tool.ErrParentForeign)
 			},
+			"LastShape": func(t *testing.T) {
+				shape, err := f.Service.LastShape(ctx, ben, req.Toolset, req.Tool)
+				require.NoError(t, err)
+				require.Empty(t, shape)
+			},
 			"OpenOutput": func(t *testing.T) {
 				_, _, err := f.Service.OpenOutput(ctx, ben, hers.CallID, p.CallID)
 				require.ErrorIs(t, err, tool.ErrMissing)

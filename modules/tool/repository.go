@@ -136,6 +136,15 @@ func (repository) byIDs(h database.Handle, uid string, callIDs []string) ([]Call
 	return many(database.Scoped(h, uid).Where("call_id IN ? AND deleted_at IS NULL", callIDs))
 }
 
+// lastSuccess is the newest call of a method that completed, among so many of
+// the user's newest calls.
+func (repository) lastSuccess(h database.Handle, uid, toolset, name string, among int) (Call, error) {
+	newest := database.Scoped(h, uid).Model(&callRow{}).Select("pk").Order("pk DESC").Limit(among)
+	return one(database.Scoped(h, uid).
+		Where("pk IN (?) AND toolset_id = ? AND tool_name = ? AND status = ? AND deleted_at IS NULL", newest, toolset, name, Completed).
+		Order("pk DESC"))
+}
+
 // children counts the calls of a program that are still executing.
 func (repository) children(h database.Handle, uid, parentID string) (int64, error) {
 	var n int64
