@@ -294,13 +294,14 @@ type S3Lib struct {
 
 // Tool bounds the execution of one tool call.
 type Tool struct {
-	// OutputCap is the largest result sent inline; a larger one is stored.
+	// OutputCap is the largest result that records, events and models get whole;
+	// of a larger one they get a shortened copy. Code gets all of it.
 	OutputCap int64 `key:"outputCap" env:"TOOL_OUTPUT_CAP"`
 	// Timeout is the deadline of a call whose toolset sets none; MaxTimeout is
 	// the most a toolset may set.
 	Timeout    time.Duration `key:"timeout" env:"TOOL_TIMEOUT"`
 	MaxTimeout time.Duration `key:"maxTimeout" env:"TOOL_MAX_TIMEOUT"`
-	// ResponseCap is the largest body read from an upstream.
+	// ResponseCap is the largest result; a larger one is a failed call.
 	ResponseCap int64 `key:"responseCap" env:"TOOL_RESPONSE_CAP"`
 	// Lease is how long a call counts as alive after its last sign of life.
 	Lease time.Duration `key:"lease" env:"TOOL_LEASE"`
