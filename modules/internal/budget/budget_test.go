@@ -11,7 +11,7 @@ import (
 )
 
 // waits reports whether there is no room for a value.
-func waits(t *testing.T, ctx context.Context, bytes int64) bool {
+func waits(ctx context.Context, t *testing.T, bytes int64) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
@@ -30,14 +30,14 @@ func TestLargeValuesWaitForRoom(t *testing.T) {
 	ben, third := b.Open(t.Context(), "ben")
 	carl, fourth := b.Open(t.Context(), "carl")
 
-	require.False(t, waits(t, anna, 40))
-	require.False(t, waits(t, anna, 30), "a later value of the same call takes the place of the first")
-	require.True(t, waits(t, again, 30), "over the share of its owner")
-	require.False(t, waits(t, ben, 60))
-	require.True(t, waits(t, carl, 10), "over the whole")
+	require.False(t, waits(anna, t, 40))
+	require.False(t, waits(anna, t, 30), "a later value of the same call takes the place of the first")
+	require.True(t, waits(again, t, 30), "over the share of its owner")
+	require.False(t, waits(ben, t, 60))
+	require.True(t, waits(carl, t, 10), "over the whole")
 	first.Release()
-	require.False(t, waits(t, carl, 10))
-	require.False(t, waits(t, again, 30))
+	require.False(t, waits(carl, t, 10))
+	require.False(t, waits(again, t, 30))
 	for _, h := range []*budget.Hold{second, third, fourth} {
 		h.Release()
 	}
@@ -49,10 +49,10 @@ func TestHeavyCallsTakeTheShareOfTheirOwner(t *testing.T) {
 	anna, heavy := b.Open(t.Context(), "anna")
 	again, light := b.Open(t.Context(), "anna")
 	heavy.Heavy()
-	require.False(t, waits(t, anna, 1))
-	require.True(t, waits(t, again, 1))
+	require.False(t, waits(anna, t, 1))
+	require.True(t, waits(again, t, 1))
 	heavy.Release()
-	require.False(t, waits(t, again, 1_000), "a value over the share takes all of the share")
+	require.False(t, waits(again, t, 1_000), "a value over the share takes all of the share")
 	light.Release()
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,14 +121,17 @@ func misspelled(body []byte, t reflect.Type, path string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return nil
+	if p := reflect.PointerTo(t); p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return nil // it has a form of its own
 	}
 	switch t.Kind() {
 	case reflect.Slice:
 		var items []json.RawMessage
-		if !nested(t.Elem()) || json.Unmarshal(body, &items) != nil {
+		if !nested(t.Elem()) {
 			return nil
+		}
+		if err := json.Unmarshal(body, &items); err != nil {
+			return explainJSON(err)
 		}
 		for i, item := range items {
 			if err := misspelled(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
@@ -136,8 +140,8 @@ func misspelled(body []byte, t reflect.Type, path string) error {
 		}
 	case reflect.Struct:
 		var members map[string]json.RawMessage
-		if json.Unmarshal(body, &members) != nil {
-			return nil
+		if err := json.Unmarshal(body, &members); err != nil {
+			return explainJSON(err)
 		}
 		return misspelledMember(members, t, path)
 	}

@@ -71,7 +71,7 @@ func embedded(text string) string {
 // api_key, accessToken, X-Auth-Token, …. Numbers of tokens (max_tokens) are
 // not.
 func Sensitive(name string) bool {
-	plain := strings.ToLower(separators.Replace(name))
+	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(name))
 	for _, part := range []string{
 		"password", "passwd", "passphrase", "secret", "apikey", "accesskey", "privatekey", "signingkey", "authorization",
 		"cookie", "credential", "bearer", "signature",
@@ -86,8 +86,6 @@ func Sensitive(name string) bool {
 	}
 	return strings.HasSuffix(plain, "token")
 }
-
-var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
 // Text returns a text without the credentials in it: known keys, values that
 // are assigned to a name of a credential, and passwords in addresses.

@@ -122,9 +122,9 @@ func (s *scanner) peek() byte {
 
 // literal is the next string, number or word.
 func (s *scanner) literal() []byte {
+	first := s.peek()
 	begin := s.at
-	if s.peek() == '"' {
-		begin = s.at
+	if first == '"' {
 		for s.at++; s.data[s.at] != '"'; s.at++ {
 			if s.data[s.at] == '\\' {
 				s.at++
@@ -133,7 +133,6 @@ func (s *scanner) literal() []byte {
 		s.at++
 		return s.data[begin:s.at]
 	}
-	begin = s.at
 	for s.at < len(s.data) && bytes.IndexByte([]byte(" \t\r\n,:]}"), s.data[s.at]) < 0 {
 		s.at++
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/budget"
 	"github.com/portico-run/portico/modules/internal/mediatype"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 )
@@ -249,6 +250,13 @@ func (r *Resolver) fetch(ctx context.Context, c Call, address string) (File, err
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	if resp.StatusCode != http.StatusOK {
 		return File{}, fmt.Errorf("the file's address answered %s", resp.Status)
+	}
+	size := resp.ContentLength
+	if size < 0 {
+		size = r.Limit
+	}
+	if err := budget.Take(ctx, min(size, r.Limit)); err != nil {
+		return File{}, err
 	}
 	content, err := read(resp.Body, r.Limit)
 	if err != nil {
