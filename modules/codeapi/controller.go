@@ -49,7 +49,7 @@ func (c controller) register(api *httpapi.API) {
 	}, c.programmatic)
 	raw(httpapi.Operation{
 		ID: "cancel-programmatic", Method: http.MethodPost, Path: "/exec/programmatic/cancel", Summary: "End a program by the id of its request",
-		Description: "The id is that of the header " + headerRequest + ". 202 when the program is being ended, 200 when there is none.",
+		Description: "The id is that of the header " + headerRequest + ". 202 when the program was ended: no line of it runs any more. 200 when there is none.",
 		Body:        cancelBody{}, Answers: []any{cancelledBody{}}, Errors: []errs.Code{errs.Conflict},
 	}, c.cancel)
 	c.registerFiles(raw)

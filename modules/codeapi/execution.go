@@ -31,6 +31,7 @@ type execution struct {
 
 	sandbox  *sandbox.Execution
 	arrived  chan struct{} // told when calls wait to be asked for
+	dead     chan struct{} // closed when nothing of the program runs any more
 	finished chan struct{} // closed when reply is set
 	reply    Reply
 	err      error
@@ -180,12 +181,12 @@ func (e *execution) linger() {
 }
 
 // pause hands the calls that wait to the caller. It reports false when there
-// are none, or the program is not to go on.
+// are none, or the program has ended or is being ended.
 func (e *execution) pause(ctx context.Context) (Reply, bool, error) {
 	s := e.service
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.waiting) == 0 || e.over {
+	if len(e.waiting) == 0 || e.over || e.ctx.Err() != nil {
 		return Reply{}, false, nil
 	}
 	if e.round == s.Settings.MaxRounds {
@@ -259,26 +260,28 @@ func (e *execution) record(ctx context.Context) error {
 }
 
 // claim takes the results of a round, once. After it the round's token is
-// used; an error leaves everything as it was.
-func (e *execution) claim(round int, results []ToolResult) error {
+// used; an error leaves everything as it was. It reports false for a program
+// that has ended or is being ended: it gets no results any more, and the answer
+// is how it ended.
+func (e *execution) claim(round int, results []ToolResult) (alive bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case round < e.round:
-		return ErrTokenUsed.Do("Send the continuation_token of the last answer.")
+		return false, ErrTokenUsed.Do("Send the continuation_token of the last answer.")
 	case e.continuing:
-		return ErrContinuing.Do("Wait for the answer to that request.")
-	case e.over:
-		return nil // the answer is how it ended
+		return false, ErrContinuing.Do("Wait for the answer to that request.")
+	case e.over || e.ctx.Err() != nil:
+		return false, nil
 	}
 	size, err := e.check(results)
 	if err != nil {
-		return err
+		return false, err
 	}
 	e.continuing, e.claimed = true, size
 	e.state += size
 	e.idle.Stop()
-	return nil
+	return true, nil
 }
 
 // check refuses results that do not answer the round, one for each call.
@@ -319,10 +322,14 @@ func (e *execution) unclaim() {
 	e.wait()
 }
 
-// deliver gives the program its results.
+// deliver gives the program its results, unless it was ended since they were
+// claimed.
 func (e *execution) deliver(results []ToolResult) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		return
+	}
 	for _, r := range results {
 		at, ok := e.asked[r.CallID]
 		if !ok {

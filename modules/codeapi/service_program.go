@@ -50,6 +50,7 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 	e.sandbox, err = s.Sandbox.Begin(e.ctx, job) //nolint:contextcheck // see above
 	if err != nil {
 		stop()
+		close(e.dead)
 		s.paused.remove(e)
 		s.paused.left()
 		ended := e.interrupted(err)
@@ -103,7 +104,8 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 		return nil, job, err
 	}
 	e := &execution{
-		id: newID(), service: s, who: a, work: w, tools: names, arrived: make(chan struct{}, 1), finished: make(chan struct{}),
+		id: newID(), service: s, who: a, work: w, tools: names, arrived: make(chan struct{}, 1),
+		dead: make(chan struct{}), finished: make(chan struct{}),
 	}
 	if lang == sandbox.Bash {
 		e.gather = gatherBash
@@ -167,6 +169,7 @@ func without(stubs, taken []sandbox.Stub) []sandbox.Stub {
 func (s *Service) follow(e *execution) {
 	defer s.paused.left()
 	result, err := e.sandbox.Result()
+	close(e.dead)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), settleTimeout)
 	defer cancel()
 	reply := Reply{Session: e.work.session, Result: result}
@@ -216,8 +219,12 @@ func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, res
 	if e == nil || e.who.UID != a.UID {
 		return Reply{}, s.gone(ctx, a, k)
 	}
-	if err := e.claim(k.Round, results); err != nil {
+	alive, err := e.claim(k.Round, results)
+	if err != nil {
 		return Reply{}, err
+	}
+	if !alive {
+		return e.next(ctx)
 	}
 	s.paused.name(a.UID, request, e)
 	if err := e.sandbox.Resume(ctx); err != nil {
@@ -242,9 +249,10 @@ func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket) error {
 	return ErrGone.Do("It has ended before (" + row.Status + "). Run the program again.")
 }
 
-// Cancel ends the program that came with a request, or was continued by it. It
-// reports false when there is none, or it has ended.
-func (s *Service) Cancel(_ context.Context, a actor.Actor, request string) (bool, error) {
+// Cancel ends the program that came with a request, or was continued by it, and
+// returns when nothing of it runs any more. It reports false when there is
+// none, or it has ended.
+func (s *Service) Cancel(ctx context.Context, a actor.Actor, request string) (bool, error) {
 	if strings.TrimSpace(request) == "" {
 		return false, errs.New(errs.Invalid, "request_id is required").Do("Send the X-LibreChat-Code-Request-ID of the request.")
 	}
@@ -258,7 +266,12 @@ func (s *Service) Cancel(_ context.Context, a actor.Actor, request string) (bool
 	default:
 	}
 	e.cancel(errCancelled)
-	return true, nil
+	select {
+	case <-e.dead:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 // statusOpen is an execution that a process holds, or held when it died.

@@ -219,11 +219,14 @@ const maxAttempts = 3
 func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 	var gone error
 	for range maxAttempts {
+		if ctx.Err() != nil {
+			break // no code of a job that was ended runs
+		}
 		c, err := e.capsule(ctx)
+		if err != nil && ctx.Err() != nil {
+			break
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return Result{Status: Cancelled, ExitCode: ExitKilled}, nil //nolint:nilerr // the caller ended it
-			}
 			return Result{}, unavailable(err)
 		}
 		result, err := c.Run(ctx, job)
@@ -237,6 +240,9 @@ func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 		}
 		gone = err
 		e.deps.Logger.WarnContext(ctx, "an interpreter died before it took its program", "error", errors.Unwrap(err))
+	}
+	if ctx.Err() != nil {
+		return Result{Status: Cancelled, ExitCode: ExitKilled}, nil // the caller ended it
 	}
 	return Result{}, unavailable(gone)
 }
