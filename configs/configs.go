@@ -160,6 +160,11 @@ type Sandbox struct {
 	MaxQueue      int `key:"maxQueue" env:"SANDBOX_MAX_QUEUE"`
 	// MaxPaused bounds the executions that wait for somebody outside.
 	MaxPaused int `key:"maxPaused" env:"SANDBOX_MAX_PAUSED"`
+	// MaxPerUser, MaxQueuePerUser and MaxPausedPerUser are one user's share of
+	// these; 0 is a quarter, rounded up.
+	MaxPerUser       int `key:"maxPerUser" env:"SANDBOX_MAX_PER_USER"`
+	MaxQueuePerUser  int `key:"maxQueuePerUser" env:"SANDBOX_MAX_QUEUE_PER_USER"`
+	MaxPausedPerUser int `key:"maxPausedPerUser" env:"SANDBOX_MAX_PAUSED_PER_USER"`
 	// Timeout is the wall clock of an execution that asks for none;
 	// MaxTimeout is the most it may ask for, at most five minutes.
 	Timeout    time.Duration `key:"timeout" env:"SANDBOX_TIMEOUT_MS"`
@@ -267,9 +272,12 @@ type Agent struct {
 	CodeToolName string `key:"codeToolName" env:"AGENT_CODE_TOOL_NAME"`
 	// LifecycleTools offers the tools by which the model ends its run.
 	LifecycleTools bool `key:"lifecycleTools" env:"AGENT_LIFECYCLE_TOOLS"`
-	// MaxInterpreters is how many persistent interpreters this process keeps,
-	// InterpreterIdle for how long after their last use.
-	MaxInterpreters int           `key:"maxInterpreters" env:"AGENT_MAX_INTERPRETERS"`
+	// MaxInterpreters is how many persistent interpreters this process keeps.
+	MaxInterpreters int `key:"maxInterpreters" env:"AGENT_MAX_INTERPRETERS"`
+	// MaxInterpretersPerUser is one user's share of them; 0 is a quarter,
+	// rounded up.
+	MaxInterpretersPerUser int `key:"maxInterpretersPerUser" env:"AGENT_MAX_INTERPRETERS_PER_USER"`
+	// InterpreterIdle is how long they are kept after their last use.
 	InterpreterIdle time.Duration `key:"interpreterIdle" env:"AGENT_INTERPRETER_IDLE"`
 }
 

@@ -137,6 +137,9 @@ func (l *loader) validateSandbox() {
 	mustBeWithin(l, &s.MaxConcurrent, 1, 10_000, "between 1 and 10000")
 	mustBeWithin(l, &s.MaxQueue, 0, 1_000_000, "between 0 and 1000000")
 	mustBeWithin(l, &s.MaxPaused, 0, 1_000_000, "between 0 and 1000000")
+	mustBeWithin(l, &s.MaxPerUser, 0, 10_000, "between 0 and 10000")
+	mustBeWithin(l, &s.MaxQueuePerUser, 0, 1_000_000, "between 0 and 1000000")
+	mustBeWithin(l, &s.MaxPausedPerUser, 0, 1_000_000, "between 0 and 1000000")
 	mustBeWithin(l, &s.MaxTimeout, time.Second, 300*time.Second, "between 1000 and 300000 milliseconds")
 	mustBeWithin(l, &s.Timeout, time.Second, s.MaxTimeout, "between 1000 milliseconds and SANDBOX_MAX_TIMEOUT_MS")
 	mustBeWithin(l, &s.Memory, 64*mib, 1024*1024*mib, "between 64MiB and 1024GiB")
@@ -187,6 +190,7 @@ func (l *loader) validateAgent() {
 	l.mustBeOneOf(&a.Builtins, "all", "minimal")
 	l.mustBeOneOf(&a.CodeToolName, "execute_code", "exec_code")
 	mustBeWithin(l, &a.MaxInterpreters, 0, 100_000, "between 0 and 100000")
+	mustBeWithin(l, &a.MaxInterpretersPerUser, 0, 100_000, "between 0 and 100000")
 	mustBeWithin(l, &a.InterpreterIdle, time.Second, 7*24*time.Hour, "between 1s and 7d")
 	d := &l.config.Drive
 	mustBeWithin(l, &d.MaxFile, kib, 1024*1024*mib, "between 1KiB and 1024GiB")

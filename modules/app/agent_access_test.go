@@ -87,7 +87,7 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 // gone then, and the next code is told.
 func TestInterpretersAreBounded(t *testing.T) {
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "AGENT_MAX_INTERPRETERS=2", "AGENT_INTERPRETER_IDLE=10s")
+	s := serve(t, databasetest.URL(t, database.SQLite), "AGENT_MAX_INTERPRETERS=2", "AGENT_MAX_INTERPRETERS_PER_USER=2", "AGENT_INTERPRETER_IDLE=10s")
 	users, err := s.app.Accounts.Service.Users(t.Context())
 	require.NoError(t, err)
 	anna := actor.Actor{UID: users[0].UID, Scope: actor.Full}

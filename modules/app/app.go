@@ -165,7 +165,9 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
 	a.Interpreters = interpreter.New(interpreter.Deps{
-		Programs: a.Programs.Service, Sandbox: a.Engine, Settings: interpreter.Settings{Max: c.Agent.MaxInterpreters, Idle: c.Agent.InterpreterIdle},
+		Programs: a.Programs.Service, Sandbox: a.Engine, Settings: interpreter.Settings{
+			Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle,
+		},
 	})
 	if a.Agents, err = a.agents(); err != nil {
 		return err

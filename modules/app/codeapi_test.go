@@ -682,7 +682,7 @@ except ToolExecutionError as e: print(e)`})
 // Many programs are paused at once and continued in any order.
 func TestManyPausedPrograms(t *testing.T) {
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=8")
+	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=8", "SANDBOX_MAX_PAUSED_PER_USER=500")
 	const n = 500
 	paused := make([]ended, n)
 	var all sync.WaitGroup

@@ -36,7 +36,7 @@ const settleTimeout = time.Minute
 // Exec runs a program to its end. A program that fails is a result. Ending
 // ctx ends the program.
 func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (ExecResult, error) {
-	job := sandbox.Job{Code: req.Code, Args: req.Args, Collect: s.collect()}
+	job := sandbox.Job{Owner: a.UID, Code: req.Code, Args: req.Args, Collect: s.collect()}
 	var err error
 	if job.Language, err = language(req.Language); err != nil {
 		return ExecResult{}, err

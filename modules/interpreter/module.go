@@ -24,11 +24,19 @@ type Sandbox interface {
 
 // Settings are the limits of interpreters.
 type Settings struct {
-	// Max is how many there are at once. The one that was not used for longest
-	// gives way.
-	Max int
+	// Max is how many there are at once, PerUser how many of one user; 0 is a
+	// quarter of Max, rounded up. The one that was not used for longest gives way.
+	Max, PerUser int
 	// Idle is how long one is kept after its last use.
 	Idle time.Duration
+}
+
+// share is how many interpreters one user may have.
+func (s Settings) share() int {
+	if s.PerUser > 0 {
+		return s.PerUser
+	}
+	return (s.Max + 3) / 4
 }
 
 // Deps is what the module needs.

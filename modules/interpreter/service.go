@@ -129,19 +129,24 @@ func (s *Service) find(ctx context.Context, p place, opened *program.Opened) (*s
 	return x, nil
 }
 
-// room makes one more interpreter possible: of those that rest, the user's own
-// and then anybody's gives way that was not used for longest.
+// room makes one more interpreter possible. One that rests gives way, that was
+// not used for longest: of the user's own where the user has as many as may be,
+// otherwise of the user's own before anybody else's.
 func (s *Service) room(p place) error {
-	for len(s.sessions) >= s.Settings.Max {
-		var oldest *session
-		for _, x := range s.sessions {
-			if !x.resting() {
-				continue
+	for {
+		own := 0
+		for at := range s.sessions {
+			if at.uid == p.uid {
+				own++
 			}
-			own := x.place.uid == p.uid
-			if oldest == nil || own && oldest.place.uid != p.uid || own == (oldest.place.uid == p.uid) && x.last().Before(oldest.last()) {
-				oldest = x
-			}
+		}
+		full := own >= s.Settings.share()
+		if !full && len(s.sessions) < s.Settings.Max {
+			return nil
+		}
+		oldest := s.oldest(func(x *session) bool { return x.place.uid == p.uid })
+		if oldest == nil && !full {
+			oldest = s.oldest(func(*session) bool { return true })
 		}
 		if oldest == nil {
 			return ErrBusy
@@ -149,7 +154,16 @@ func (s *Service) room(p place) error {
 		oldest.end(errReplaced)
 		delete(s.sessions, oldest.place)
 	}
-	return nil
+}
+
+// oldest is the resting interpreter of some that was not used for longest.
+func (s *Service) oldest(of func(x *session) bool) (oldest *session) {
+	for _, x := range s.sessions {
+		if x.resting() && of(x) && (oldest == nil || x.last().Before(oldest.last())) {
+			oldest = x
+		}
+	}
+	return oldest
 }
 
 func (s *Service) forget(x *session) {

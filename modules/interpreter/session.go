@@ -79,7 +79,7 @@ func (x *session) live(s Sandbox, first *program.Opened) {
 	if x.failed = x.load(x.ctx, first); x.failed == nil {
 		job := first.Job
 		x.job, x.failed = s.Begin(x.ctx, sandbox.Job{
-			Code: sandbox.Interpreter, Language: sandbox.Python, Env: job.Env, Files: job.Files, Inputs: job.Inputs, Gateway: x, Loopback: job.Loopback, Timeout: life,
+			Owner: x.place.uid, Code: sandbox.Interpreter, Language: sandbox.Python, Env: job.Env, Files: job.Files, Inputs: job.Inputs, Gateway: x, Loopback: job.Loopback, Timeout: life,
 		})
 		for _, f := range job.Inputs {
 			x.known[f.Path] = sha256.Sum256(f.Content)

@@ -89,7 +89,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
-		Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
+		Owner: a.UID, Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
 		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
 		Collect: folder.collect,
 	}

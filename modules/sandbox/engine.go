@@ -23,14 +23,17 @@ type Deps struct {
 	QueueTimeout  time.Duration
 	// MaxPaused is how many jobs may be paused besides those that run.
 	MaxPaused int
-	Logger    *slog.Logger
+	// PerOwner is how many jobs of one owner may run, wait and be paused; what
+	// is zero is a quarter of what all may, rounded up.
+	PerOwner Counts
+	Logger   *slog.Logger
 }
 
 // Engine runs jobs in interpreters that are ready before they are needed. It
 // is safe for concurrent use.
 type Engine struct {
 	deps  Deps
-	turns chan struct{} // one place for each job that may run
+	turns *turns
 	idle  chan Capsule
 	taken chan struct{} // told when an idle capsule was taken
 
@@ -44,14 +47,13 @@ type Engine struct {
 
 // Stats is what an engine does at a moment, and has done.
 type Stats struct {
+	Counts
+
 	Idle    int // interpreters that wait
 	Pool    int // interpreters that are to wait, for the demand there is
-	Running int // jobs
-	Paused  int // jobs that wait for somebody outside
-	Queued  int // jobs that wait for their turn
 	Jobs    int // that have run
 	Cold    int // of them, jobs that found no interpreter ready
-	Refused int // jobs that found the queue full, or waited too long
+	Refused int // jobs that found no place in the queue, or waited too long
 }
 
 // New returns an engine that does nothing until Start.
@@ -61,8 +63,9 @@ func New(d Deps) *Engine {
 	if d.ShrinkEvery == 0 {
 		d.ShrinkEvery = shrinkEvery
 	}
+	whole := Counts{Running: d.MaxConcurrent, Queued: d.MaxQueue, Paused: d.MaxPaused}
 	return &Engine{
-		deps: d, turns: make(chan struct{}, d.MaxConcurrent), idle: make(chan Capsule, d.MaxPool), taken: make(chan struct{}, 1),
+		deps: d, turns: newTurns(whole, d.PerOwner), idle: make(chan Capsule, d.MaxPool), taken: make(chan struct{}, 1),
 		stats: Stats{Pool: d.Pool},
 	}
 }
@@ -111,7 +114,7 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats
-	s.Idle = len(e.idle)
+	s.Counts, s.Idle = e.turns.counts(), len(e.idle)
 	return s
 }
 
@@ -122,7 +125,8 @@ func (e *Engine) count(change func(s *Stats)) {
 }
 
 // Run runs a job and returns when nothing of it runs any more. It returns
-// ErrBusy when too many jobs wait, ErrUnavailable when no interpreter can be
+// ErrBusy when too many jobs wait, ErrOwnerBusy when too many of its owner do,
+// ErrUnavailable when no interpreter can be
 // started, and ErrInvalidJob.
 func (e *Engine) Run(ctx context.Context, job Job) (Result, error) {
 	x, err := e.Begin(ctx, job)
@@ -151,13 +155,16 @@ func (e *Engine) Begin(ctx context.Context, job Job) (*Execution, error) {
 		cancel()
 		e.work.Done()
 	}
-	if err := e.wait(ctx); err != nil {
+	if err := e.turns.take(ctx, job.Owner, e.deps.QueueTimeout); err != nil {
+		if ctx.Err() == nil {
+			e.count(func(s *Stats) { s.Refused++ })
+		}
 		leave()
 		return nil, err
 	}
-	e.count(func(s *Stats) { s.Running++; s.Jobs++ })
+	e.count(func(s *Stats) { s.Jobs++ })
 	job.Clock = NewClock()
-	x := &Execution{engine: e, clock: job.Clock, done: make(chan struct{})}
+	x := &Execution{turns: e.turns, owner: job.Owner, clock: job.Clock, done: make(chan struct{})}
 	go func() {
 		defer leave()
 		x.result, x.err = e.run(ctx, job)
@@ -175,41 +182,6 @@ func (e *Engine) enter() (context.Context, bool) {
 	}
 	e.work.Add(1)
 	return e.ctx, true
-}
-
-// wait takes a turn.
-func (e *Engine) wait(ctx context.Context) error {
-	select {
-	case e.turns <- struct{}{}:
-		return nil
-	default:
-	}
-	if !e.queue() {
-		return ErrBusy.Do("Send the program again after Retry-After.").After(time.Second)
-	}
-	defer e.count(func(s *Stats) { s.Queued-- })
-	timer := time.NewTimer(e.deps.QueueTimeout)
-	defer timer.Stop()
-	select {
-	case e.turns <- struct{}{}:
-		return nil
-	case <-timer.C:
-		e.count(func(s *Stats) { s.Refused++ })
-		return ErrBusy.Do("Send the program again after Retry-After.").After(time.Second)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (e *Engine) queue() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stats.Queued >= e.deps.MaxQueue {
-		e.stats.Refused++
-		return false
-	}
-	e.stats.Queued++
-	return true
 }
 
 // maxAttempts is how many interpreters a job tries that die before they took

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type driver struct {
 	mu      sync.Mutex
 	program func(ctx context.Context, n int) error
+	serve   func(ctx context.Context, job sandbox.Job)
 	refuse  error
 	started int
 	open    map[*capsule]bool
@@ -73,6 +74,9 @@ func (c *capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 		if err := c.driver.program(ctx, c.n); err != nil {
 			return sandbox.Result{}, err
 		}
+	}
+	if c.driver.serve != nil {
+		c.driver.serve(ctx, job)
 	}
 	return sandbox.Result{Stdout: job.Code, Status: sandbox.Completed}, nil
 }

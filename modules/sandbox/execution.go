@@ -3,16 +3,12 @@ package sandbox
 import (
 	"context"
 	"sync"
-
-	"github.com/portico-run/portico/modules/internal/errs"
 )
-
-// ErrManyPaused is returned by Pause when as many jobs are paused as may be.
-var ErrManyPaused = errs.New(errs.RateLimited, "Too many programs wait for their tools.")
 
 // Execution is a job that was begun.
 type Execution struct {
-	engine *Engine
+	turns  *turns
+	owner  string
 	clock  *Clock
 	done   chan struct{}
 	result Result
@@ -34,20 +30,19 @@ func (x *Execution) Result() (Result, error) {
 
 // Pause says that the job waits for somebody outside: its clock stands and
 // another job gets its turn. Nothing is frozen; what the program computes all
-// the same counts. It returns ErrManyPaused, and pauses nothing, when too many
-// wait. Pausing a job that is paused or over does nothing.
+// the same counts. It returns ErrManyPaused or ErrOwnerPaused, and pauses
+// nothing, when too many wait. Pausing a job that is paused or over does nothing.
 func (x *Execution) Pause() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.paused || x.ended {
 		return nil
 	}
-	if !x.engine.park() {
-		return ErrManyPaused.Do("Send the program again later.")
+	if err := x.turns.park(x.owner); err != nil {
+		return err
 	}
 	x.paused = true
 	x.clock.Pause()
-	<-x.engine.turns
 	return nil
 }
 
@@ -60,21 +55,16 @@ func (x *Execution) Resume(ctx context.Context) error {
 	if !waits {
 		return nil
 	}
-	select {
-	case x.engine.turns <- struct{}{}:
-	case <-x.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if !x.turns.unpark(ctx, x.owner, x.done) {
+		return ctx.Err() // none when the job is over
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.paused || x.ended {
-		<-x.engine.turns // it had a turn, or needs none
+		x.turns.back(x.owner) // it had a turn, or needs none
 		return nil
 	}
 	x.paused = false
-	x.engine.count(func(s *Stats) { s.Paused--; s.Running++ })
 	x.clock.Resume()
 	return nil
 }
@@ -84,23 +74,10 @@ func (x *Execution) end() {
 	x.mu.Lock()
 	x.ended = true
 	if x.paused {
-		x.engine.count(func(s *Stats) { s.Paused-- })
+		x.turns.drop(x.owner)
 	} else {
-		x.engine.count(func(s *Stats) { s.Running-- })
-		<-x.engine.turns
+		x.turns.give(x.owner)
 	}
 	x.mu.Unlock()
 	close(x.done)
-}
-
-// park counts a running job as paused, if there is room.
-func (e *Engine) park() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stats.Paused >= e.deps.MaxPaused {
-		return false
-	}
-	e.stats.Paused++
-	e.stats.Running--
-	return true
 }

@@ -124,6 +124,9 @@ type File struct {
 
 // Job is one program and everything it may see.
 type Job struct {
+	// Owner is whom the job is run for: its share of the sandbox bounds what
+	// runs, waits and is paused at once. Empty for the server's own jobs.
+	Owner string
 	// Code is the source, UTF-8, at most MaxCode bytes. In Python, await and
 	// return work outside of functions.
 	Code     string
@@ -210,8 +213,6 @@ type Capsule interface {
 
 // Errors that callers of the engine and its drivers see.
 var (
-	// ErrBusy is returned when the queue is full or the wait in it too long.
-	ErrBusy = errs.New(errs.RateLimited, "All sandboxes are in use.")
 	// ErrUnavailable is returned when no sandbox can be started here.
 	ErrUnavailable = errs.New(errs.Unavailable, "The sandbox cannot run code at the moment.")
 	// ErrInvalidJob is returned for a job that breaks a rule of Job.

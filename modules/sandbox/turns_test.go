@@ -1,0 +1,140 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// crowd runs jobs that last until they are released.
+type crowd struct {
+	t     *testing.T
+	e     *sandbox.Engine
+	began chan string // owners, in the order in which their jobs began
+	ended chan error
+	hold  chan struct{}
+}
+
+func newCrowd(t *testing.T, deps sandbox.Deps) *crowd {
+	t.Helper()
+	d := newDriver()
+	c := &crowd{t: t, began: make(chan string, 100), ended: make(chan error, 100), hold: make(chan struct{})}
+	d.serve = func(ctx context.Context, j sandbox.Job) {
+		c.began <- j.Owner
+		select {
+		case <-c.hold:
+		case <-ctx.Done():
+		}
+	}
+	c.e = start(t, d, deps)
+	return c
+}
+
+// send sends jobs of an owner without waiting for their turn.
+func (c *crowd) send(owner string, n int) {
+	c.t.Helper()
+	before := c.e.Stats()
+	for range n {
+		go func() {
+			j := job()
+			j.Owner = owner
+			_, err := c.e.Run(context.Background(), j)
+			c.ended <- err
+		}()
+	}
+	require.Eventually(c.t, func() bool {
+		s := c.e.Stats()
+		return s.Running+s.Queued+s.Refused == before.Running+before.Queued+before.Refused+n
+	}, 5*time.Second, time.Millisecond)
+}
+
+func refused(t *testing.T, err error) *errs.Error {
+	t.Helper()
+	e, ok := errors.AsType[*errs.Error](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, 429, e.Code.Status())
+	require.Positive(t, e.RetryAfter)
+	return e
+}
+
+// One owner has a quarter of the turns and of the queue. Somebody who is at
+// these bounds is told, and keeps nobody else waiting.
+func TestOwnersHaveAQuarter(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, sandbox.Deps{MaxConcurrent: 8, MaxQueue: 12})
+	c.send("anna", 5)
+	require.Equal(t, sandbox.Counts{Running: 2, Queued: 3}, c.e.Stats().Counts)
+	_, err := c.e.Run(t.Context(), sandbox.Job{Owner: "anna", Code: "x", Timeout: time.Second})
+	require.ErrorIs(t, err, sandbox.ErrOwnerBusy.Do(""))
+	refused(t, err)
+
+	c.send("ben", 1)
+	require.Equal(t, sandbox.Counts{Running: 3, Queued: 3}, c.e.Stats().Counts, "ben's runs although anna's wait")
+	c.send("", 5)
+	require.Equal(t, sandbox.Counts{Running: 8, Queued: 3}, c.e.Stats().Counts, "the server's own have no share")
+	close(c.hold)
+	for range 11 {
+		require.NoError(t, <-c.ended)
+	}
+	require.Zero(t, c.e.Stats().Counts)
+}
+
+// A turn that becomes free goes to the owner that has the fewest, not to who
+// asked most.
+func TestTurnsGoRoundTheOwners(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, sandbox.Deps{MaxConcurrent: 2, MaxQueue: 100, PerOwner: sandbox.Counts{Running: 2, Queued: 50}})
+	c.send("anna", 2)
+	c.send("anna", 10)
+	c.send("ben", 2)
+	c.send("cleo", 1)
+	for range 2 {
+		require.Equal(t, "anna", <-c.began)
+	}
+	var order []string
+	for range 4 {
+		c.hold <- struct{}{} // one ends, one begins
+		order = append(order, <-c.began)
+	}
+	require.ElementsMatch(t, []string{"ben", "cleo"}, order[:2], "before anna's ten")
+	close(c.hold)
+	for range 15 {
+		require.NoError(t, <-c.ended)
+	}
+}
+
+// One owner has a quarter of the places for paused jobs.
+func TestPausesOfOneOwnerAreLimited(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, sandbox.Deps{MaxConcurrent: 4, MaxPaused: 8})
+	begin := func(owner string) *sandbox.Execution {
+		x, err := c.e.Begin(t.Context(), sandbox.Job{Owner: owner, Code: "x", Timeout: time.Second})
+		require.NoError(t, err)
+		return x
+	}
+	one := begin("anna")
+	require.NoError(t, one.Pause())
+	require.NoError(t, begin("anna").Pause())
+	three := begin("anna")
+	err := three.Pause()
+	require.ErrorIs(t, err, sandbox.ErrOwnerPaused.Do(""))
+	refused(t, err)
+	require.NoError(t, begin("ben").Pause())
+	require.Equal(t, sandbox.Counts{Running: 1, Paused: 3}, c.e.Stats().Counts)
+
+	// A paused job of hers needs one of her turns to go on.
+	require.ErrorIs(t, one.Resume(canceled(t)), context.Canceled)
+	require.Equal(t, sandbox.Counts{Running: 1, Paused: 3}, c.e.Stats().Counts)
+	resumed := make(chan error, 1)
+	go func() { resumed <- one.Resume(t.Context()) }()
+	c.hold <- struct{}{} // whichever ends, nobody is lost
+	require.NoError(t, <-resumed)
+	close(c.hold)
+	require.Eventually(t, func() bool { return c.e.Stats().Counts == sandbox.Counts{} }, 5*time.Second, time.Millisecond)
+}
