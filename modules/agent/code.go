@@ -105,5 +105,5 @@ func result(o program.Outcome) (string, error) {
 		fmt.Fprintf(&text, "\n%s", o.Stderr)
 	}
 	return text.String(), fmt.Errorf("the program ended with %s (exit code %d) after %d ms; it had made %d tool calls, which are not undone",
-		o.Status, o.ExitCode, o.DurationMS, len(o.ToolCalls))
+		o.ErrorCode, o.ExitCode, o.DurationMS, o.ToolCallsMade)
 }

@@ -133,7 +133,7 @@ func TestInterpreter(t *testing.T) {
   output: [`+cell("r = await get_weather(city='Oslo', file_name_title='x') if False else get_weather(city='Oslo', file_name_title='x')\nlen(r['forecast'])")+`]
 - expect: ["3\n"]
   output: [`+cell("1/0")+`, `+cell("while True: pass")+`]
-- expect: ["<cell 3>\", line 1", "ZeroDivisionError", "timed_out", "variables are kept"]
+- expect: ["<cell 3>\", line 1", "ZeroDivisionError", "ended with timeout", "stopped at its time limit", "variables are kept"]
   output: [`+cell("open('from_repl.txt', 'w').write('kept'); round(area(1), 2)")+`]
 - expect: ["3.14", "kept in the canvas: from_repl.txt"]
   output: [{text: "First done."}]

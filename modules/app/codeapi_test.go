@@ -37,6 +37,8 @@ type ended struct {
 	Files                          []file
 	DeletedFiles                   []string `json:"deleted_files"`
 	RetryAfter                     int      `json:"retry_after_seconds"`
+	ErrorCode                      string   `json:"error_code"`
+	ToolCallsMade                  int      `json:"tool_calls_made"`
 }
 
 type file struct {

@@ -182,6 +182,8 @@ type outcome struct {
 	DurationMS                               int64
 	ToolCalls                                []struct{ CallID, ToolsetKey, ToolName, Status, Error string }
 	Warnings                                 []string
+	ErrorCode                                string
+	ToolCallsMade                            int
 }
 
 // run runs a program as the first user.

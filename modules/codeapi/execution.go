@@ -322,6 +322,13 @@ func (e *execution) unclaim() {
 	e.wait()
 }
 
+// made is how many calls the caller was asked for.
+func (e *execution) made() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.numbered
+}
+
 // deliver gives the program its results, unless it was ended since they were
 // claimed.
 func (e *execution) deliver(results []ToolResult) {

@@ -23,6 +23,7 @@ const (
 	Cancelled    Cause = "cancelled"
 	Disconnected Cause = "disconnected"
 	Stopped      Cause = "stopped"
+	Lost         Cause = "lost" // the sandbox did not take it, or lost it
 )
 
 // Why a program's context ends. Their texts are for logs.
@@ -60,6 +61,26 @@ type Reply struct {
 	Result   sandbox.Result
 	Produced Produced
 	Cause    Cause // empty when the program completed
+	// Made is how many tool calls it had made: those that the caller was asked
+	// for, and those of toolsets.
+	Made int
+}
+
+// failure is the code of a cause, empty for none.
+func (c Cause) failure() sandbox.Failure {
+	switch c {
+	case "":
+		return ""
+	case TimeLimit:
+		return sandbox.FailedTimeout
+	case MemoryLimit:
+		return sandbox.FailedMemory
+	case Cancelled, Disconnected, IdleLimit:
+		return sandbox.FailedCancelled
+	case Stopped, Lost:
+		return sandbox.FailedUnavailable
+	}
+	return sandbox.FailedItself
 }
 
 // Paused reports whether the program waits for calls.

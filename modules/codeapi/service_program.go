@@ -178,10 +178,16 @@ func (s *Service) follow(e *execution) {
 	} else if reply.Cause = e.interrupted(err); reply.Cause != "" {
 		err = nil // it was ended before it had begun
 	}
+	reply.Made = e.made()
 	if e.opened != nil {
-		if _, closing := e.opened.Close(ctx, result, err); err == nil {
-			err = closing
-		}
+		var outcome program.Outcome
+		outcome, err = e.opened.Close(ctx, result, err)
+		reply.Made += outcome.ToolCallsMade
+	}
+	if err != nil && sandbox.FailureOf(err) == sandbox.FailedUnavailable {
+		// An answer, with what is known of it: it may have made calls.
+		s.Logger.ErrorContext(ctx, "a program was lost", "execution", e.id, "error", err)
+		reply.Cause, err = Lost, nil
 	}
 	if err == nil && reply.Cause == "" {
 		reply.Produced, err = s.keep(ctx, e.who, e.work, result)
@@ -301,7 +307,7 @@ func (s *Service) close(ctx context.Context, e *execution, c Cause) {
 		return
 	}
 	status := map[Cause]string{
-		"": "completed", Exited: "failed", MemoryLimit: "failed", WasKilled: "failed", RoundLimit: "failed",
+		"": "completed", Lost: "failed", Exited: "failed", MemoryLimit: "failed", WasKilled: "failed", RoundLimit: "failed",
 		TimeLimit: "timed_out", IdleLimit: "expired",
 	}[c]
 	if status == "" {

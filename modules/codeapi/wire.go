@@ -200,21 +200,24 @@ func toCodeFiles(p Produced) []codeFile {
 
 // codeEnded is a program that ran to its end.
 type codeEnded struct {
-	Status       string     `json:"status"`
-	SessionID    string     `json:"session_id"`
-	Stdout       string     `json:"stdout"`
-	Stderr       string     `json:"stderr"`
-	Files        []codeFile `json:"files"`
-	DeletedFiles []string   `json:"deleted_files,omitempty"`
-	DroppedFiles int        `json:"dropped_files,omitempty"`
-	Code         int        `json:"code" doc:"The program's exit code"`
-	WallTime     int64      `json:"wall_time" doc:"In milliseconds"`
+	Status        string          `json:"status"`
+	SessionID     string          `json:"session_id"`
+	Stdout        string          `json:"stdout"`
+	Stderr        string          `json:"stderr"`
+	Files         []codeFile      `json:"files"`
+	DeletedFiles  []string        `json:"deleted_files,omitempty"`
+	DroppedFiles  int             `json:"dropped_files,omitempty"`
+	Code          int             `json:"code" doc:"The program's exit code"`
+	WallTime      int64           `json:"wall_time" doc:"In milliseconds"`
+	ErrorCode     sandbox.Failure `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
+	ToolCallsMade int             `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
 func toCodeEnded(session string, r sandbox.Result, p Produced) codeEnded {
 	return codeEnded{
 		Status: string(r.Status), SessionID: session, Stdout: r.Stdout, Stderr: r.Stderr, Files: toCodeFiles(p),
 		DeletedFiles: p.Deleted, DroppedFiles: p.Dropped, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
+		ErrorCode: r.Status.Failure(),
 	}
 }
 
@@ -234,18 +237,20 @@ type codePaused struct {
 // codeOver is a program with tools that ended, with the members of every
 // status.
 type codeOver struct {
-	Status            string      `json:"status" enum:"completed,error"`
-	SessionID         string      `json:"session_id"`
-	ContinuationToken *string     `json:"continuation_token" nullable:"true" doc:"null"`
-	ToolCalls         []AskedCall `json:"tool_calls" doc:"null"`
-	Stdout            string      `json:"stdout" doc:"Everything since the start"`
-	Stderr            string      `json:"stderr"`
-	Files             []codeFile  `json:"files"`
-	Error             *string     `json:"error" nullable:"true"`
-	DeletedFiles      []string    `json:"deleted_files,omitempty"`
-	DroppedFiles      int         `json:"dropped_files,omitempty"`
-	Code              int         `json:"code" doc:"The program's exit code"`
-	WallTime          int64       `json:"wall_time" doc:"What its clock counted, in milliseconds"`
+	Status            string          `json:"status" enum:"completed,error"`
+	SessionID         string          `json:"session_id"`
+	ContinuationToken *string         `json:"continuation_token" nullable:"true" doc:"null"`
+	ToolCalls         []AskedCall     `json:"tool_calls" doc:"null"`
+	Stdout            string          `json:"stdout" doc:"Everything since the start"`
+	Stderr            string          `json:"stderr"`
+	Files             []codeFile      `json:"files"`
+	Error             *string         `json:"error" nullable:"true"`
+	DeletedFiles      []string        `json:"deleted_files,omitempty"`
+	DroppedFiles      int             `json:"dropped_files,omitempty"`
+	Code              int             `json:"code" doc:"The program's exit code"`
+	WallTime          int64           `json:"wall_time" doc:"What its clock counted, in milliseconds"`
+	ErrorCode         sandbox.Failure `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
+	ToolCallsMade     int             `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
 // answer is a reply as it goes out. Callers that see phrases do not see the
@@ -258,13 +263,17 @@ func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 	end := codeOver{
 		Status: "completed", SessionID: r.Session, Stdout: r.Result.Stdout, Stderr: r.Result.Stderr, Files: toCodeFiles(r.Produced),
 		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
+		ErrorCode: r.Cause.failure(), ToolCallsMade: r.Made,
 	}
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}
 	status, said := s.failure(r, phrases)
 	if r.Cause == RoundLimit {
-		end.Stderr = addLine(end.Stderr, said)
+		end.Stderr = sandbox.Note(end.Stderr, said)
+	}
+	if r.Made > 0 {
+		end.Stderr = sandbox.Note(end.Stderr, sandbox.CallsMade(r.Made))
 	}
 	end.Status, end.Error = "error", &said
 	return status, end
@@ -292,6 +301,8 @@ func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
 		status, said = http.StatusBadRequest, ErrTokenExpired.Message
 	case Cancelled:
 		said = "Execution was cancelled"
+	case Lost:
+		status, said = http.StatusServiceUnavailable, sandbox.ErrLost.Message
 	case Stopped:
 		status, said = http.StatusServiceUnavailable, "The server is stopping; run the program again"
 	default:
@@ -303,17 +314,13 @@ func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
 	return status, said
 }
 
-func addLine(text, line string) string {
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	return text + line + "\n"
-}
-
 // refusal is the body of a request that was not taken.
 func refusal(e *errs.Error, traceID string) any {
 	body := codeRefusal{
 		Status: "error", Error: e.Message, Message: sentence(e), ErrCode: string(e.Code), ErrMsg: e.Message, ErrDetail: e.Detail, RequestID: traceID,
+	}
+	if e.Code == errs.Unavailable || e.Code == errs.RateLimited {
+		body.ErrorCode = sandbox.FailedUnavailable // it did not begin, so that it made no calls
 	}
 	if e.Code == errs.RateLimited {
 		body.Error, body.RetryAfter = "rate_limited", httpapi.RetryAfter(e)
@@ -323,16 +330,17 @@ func refusal(e *errs.Error, traceID string) any {
 
 // codeRefusal has the members of this API's errors and of the envelope.
 type codeRefusal struct {
-	_          struct{} `additionalProperties:"true"`
-	Status     string   `json:"status" enum:"error"`
-	Error      string   `json:"error" doc:"What is wrong; rate_limited with status 429"`
-	Message    string   `json:"message,omitempty" doc:"What is wrong, and what to do about it"`
-	RetryAfter int      `json:"retry_after_seconds,omitempty"`
-	RequestID  string   `json:"request_id,omitempty" doc:"Names the request in the server's log"`
-	Success    bool     `json:"success" required:"false"`
-	ErrCode    string   `json:"errCode,omitempty" doc:"Stable; programs react to it"`
-	ErrMsg     string   `json:"errMsg,omitempty"`
-	ErrDetail  string   `json:"errDetail,omitempty"`
+	_          struct{}        `additionalProperties:"true"`
+	Status     string          `json:"status" enum:"error"`
+	Error      string          `json:"error" doc:"What is wrong; rate_limited with status 429"`
+	Message    string          `json:"message,omitempty" doc:"What is wrong, and what to do about it"`
+	RetryAfter int             `json:"retry_after_seconds,omitempty"`
+	RequestID  string          `json:"request_id,omitempty" doc:"Names the request in the server's log"`
+	ErrorCode  sandbox.Failure `json:"error_code,omitempty" doc:"runtime_unavailable when the sandbox did not take the program, which has made no calls"`
+	Success    bool            `json:"success" required:"false"`
+	ErrCode    string          `json:"errCode,omitempty" doc:"Stable; programs react to it"`
+	ErrMsg     string          `json:"errMsg,omitempty"`
+	ErrDetail  string          `json:"errDetail,omitempty"`
 }
 
 func sentence(e *errs.Error) string {

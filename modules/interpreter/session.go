@@ -240,6 +240,7 @@ func (x *session) conclude(job sandbox.Job, report sandbox.Report, begin time.Ti
 		result.Status = sandbox.Completed
 	case "timed_out":
 		result.Status = sandbox.TimedOut
+		result.Stderr = sandbox.Note(result.Stderr, result.Sentence())
 	case "exited":
 		if report.Exit == 0 {
 			result.Status = sandbox.Completed
@@ -287,6 +288,7 @@ func (x *session) lost(out *Answer, begin time.Time, took bool) (sandbox.Result,
 		return sandbox.Result{}, ErrBusy
 	case errors.Is(cause, errOverTime):
 		result.Status, result.ExitCode = sandbox.TimedOut, sandbox.ExitTimedOut
+		result.Stderr = sandbox.Note(result.Stderr, result.Sentence())
 	case result.Status == sandbox.Completed:
 		result.Status, result.ExitCode = sandbox.Killed, sandbox.ExitKilled // it left without a report
 	}

@@ -44,14 +44,18 @@ type Outcome struct {
 	Stderr   string         `json:"stderr"`
 	ExitCode int            `json:"exitCode" doc:"The program's own; 128 + n after signal n, 124 after the timeout"`
 	Status   sandbox.Status `json:"status" enum:"completed,failed,timed_out,cancelled,out_of_memory,killed"`
+	// ErrorCode says why it did not complete.
+	ErrorCode sandbox.Failure `json:"errorCode,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete; absent when it did"`
 	// DurationMS is the wall-clock time of the program.
-	DurationMS int64      `json:"durationMs"`
-	ResultID   string     `json:"resultId"`
-	Version    int        `json:"version"`
-	CallID     string     `json:"callId" doc:"The record of the program"`
-	ToolCalls  []ToolCall `json:"toolCalls" doc:"The calls it made, in order; their results are in their records"`
-	Files      []File     `json:"files" nullable:"false" doc:"The files that it left in its canvas; those of a program that failed are not kept"`
-	Warnings   []string   `json:"warnings" doc:"What the program did not get, and why"`
+	DurationMS int64  `json:"durationMs"`
+	ResultID   string `json:"resultId"`
+	Version    int    `json:"version"`
+	CallID     string `json:"callId" doc:"The record of the program"`
+	// ToolCallsMade is how many ToolCalls there are.
+	ToolCallsMade int        `json:"toolCallsMade" doc:"How many calls it made, also when it did not complete"`
+	ToolCalls     []ToolCall `json:"toolCalls" doc:"The calls it made, in order; their results are in their records"`
+	Files         []File     `json:"files" nullable:"false" doc:"The files that it left in its canvas; those of a program that failed are not kept"`
+	Warnings      []string   `json:"warnings" doc:"What the program did not get, and why"`
 }
 
 // File is a file of a canvas that a program wrote or changed.
@@ -97,6 +101,7 @@ func (r *Request) validate(s Settings) error {
 func (o Outcome) answer() (tool.Answer, error) {
 	data, err := json.Marshal(map[string]any{
 		"stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS, "files": o.Files,
+		"toolCallsMade": o.ToolCallsMade,
 	})
 	if err != nil {
 		return tool.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)
@@ -104,22 +109,13 @@ func (o Outcome) answer() (tool.Answer, error) {
 	if o.Status == sandbox.Completed {
 		return tool.Answer{Status: tool.Success, Data: data}, nil
 	}
-	return tool.Answer{Status: "error", Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.Status)), Data: data}, nil
+	return tool.Answer{Status: "error", Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.ErrorCode)), Data: data}, nil
 }
 
-// sentence says why a program did not complete.
+// sentence says why a program did not complete, and after how many calls.
 func (o Outcome) sentence() string {
-	switch o.Status {
-	case sandbox.TimedOut:
-		return fmt.Sprintf("The program was stopped at its time limit, after %d ms.", o.DurationMS)
-	case sandbox.Cancelled:
-		return "The program was stopped because the request ended."
-	case sandbox.OutOfMemory:
-		return "The program ran out of memory."
-	case sandbox.Killed:
-		return "The program was killed."
-	}
-	return fmt.Sprintf("The program ended with exit code %d.", o.ExitCode)
+	ended := sandbox.Result{Status: o.Status, ExitCode: o.ExitCode, Duration: time.Duration(o.DurationMS) * time.Millisecond}
+	return ended.Sentence() + " " + sandbox.CallsMade(o.ToolCallsMade)
 }
 
 // finish is how its run ends.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/portico-run/portico/modules/account"
@@ -100,19 +101,19 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	return o, nil
 }
 
-// Close records how the program ended, or that the sandbox did not take it,
-// and returns that error. It works when ctx has ended.
+// Close records how the program ended, or that the sandbox did not take it or
+// lost it, and returns that error; the outcome has the calls then, no more. It works when ctx has ended.
 func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error) (Outcome, error) {
 	s := o.service
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	o.log.close()
 	if failed != nil {
-		return Outcome{}, errors.Join(failed, s.refuse(ctx, o.call, o.ours, failed))
+		return s.refuse(ctx, o, failed)
 	}
 	kept, warnings := s.keep(ctx, o, result)
 	return s.settle(ctx, o.actor, o.call, Outcome{
-		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status,
+		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status, ErrorCode: result.Status.Failure(),
 		DurationMS: result.Duration.Milliseconds(), ResultID: o.run.ResultID, Version: o.run.Version, CallID: o.call.CallID,
 		Files: kept, Warnings: append(o.warnings, warnings...),
 	}, o.ours)
@@ -272,6 +273,9 @@ func (s *Service) sameCanvas(r run.Run, req Request) error {
 
 // settle records the end of a program, and of its run if that is ours.
 func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o Outcome, ours bool) (Outcome, error) {
+	var unlisted error // its end is recorded all the same
+	o.ToolCalls, unlisted = s.children(ctx, a, call)
+	o.ToolCallsMade = len(o.ToolCalls)
 	answer, err := o.answer()
 	if err != nil {
 		return o, err
@@ -285,11 +289,7 @@ func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o O
 	if errors.Is(err, tool.ErrMissing) {
 		return o, errs.New(errs.Unavailable, "The program was given up as dead while it ran.").Do("Run it again.").With(err)
 	}
-	if err != nil {
-		return o, err
-	}
-	o.ToolCalls, err = s.children(ctx, a, call)
-	return o, err
+	return o, errors.Join(err, unlisted)
 }
 
 // abandon ends a run whose program could not even be recorded.
@@ -304,15 +304,24 @@ func (s *Service) abandon(ctx context.Context, r run.Run, ours bool, cause error
 	})
 }
 
-// refuse records that the sandbox did not take a program.
-func (s *Service) refuse(ctx context.Context, call tool.Call, ours bool, cause error) error {
-	answer := tool.Answer{Status: "error", Error: errs.Message(cause), ErrorCode: "NOT_STARTED"}
-	return s.Tools.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
-		if !ours {
+// refuse records that the sandbox did not take a program, or lost it, and
+// returns the error for its caller, with the calls that it had made.
+func (s *Service) refuse(ctx context.Context, o *Opened, cause error) (Outcome, error) {
+	made, unlisted := s.children(ctx, o.actor, o.call)
+	failure := sandbox.FailureOf(cause)
+	answer := tool.Answer{
+		Status: "error", Error: errs.Message(cause) + " " + sandbox.CallsMade(len(made)), ErrorCode: strings.ToUpper(string(failure)),
+	}
+	err := s.Tools.CloseProgram(ctx, o.call, answer, func(tx database.Tx) error {
+		if !o.ours {
 			return nil
 		}
-		return s.Runs.Finish(ctx, tx, call.UID, call.ResultID, call.Version, run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
+		return s.Runs.Finish(ctx, tx, o.call.UID, o.call.ResultID, o.call.Version, run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
 	})
+	if e, ok := errors.AsType[*errs.Error](cause); ok && failure == sandbox.FailedUnavailable {
+		cause = e.Do(fmt.Sprintf("%s (%s) %s", sandbox.CallsMade(len(made)), failure, e.Detail))
+	}
+	return Outcome{ToolCalls: made, ToolCallsMade: len(made)}, errors.Join(cause, unlisted, err)
 }
 
 // children lists the calls a program made.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/portico-run/portico/modules/internal/errs"
 )
 
 // Deps is what an engine needs.
@@ -207,8 +209,12 @@ func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 				e.deps.Logger.Error("a sandbox could not be removed", "error", err)
 			}
 		})
+		if err == nil && result.Status == TimedOut {
+			// Nothing else that the program printed says why it stops there.
+			result.Stderr = Note(result.Stderr, result.Sentence())
+		}
 		if !errors.Is(err, ErrCapsuleGone) {
-			return result, err
+			return result, lost(err)
 		}
 		gone = err
 		e.deps.Logger.WarnContext(ctx, "an interpreter died before it took its program", "error", errors.Unwrap(err))
@@ -217,6 +223,14 @@ func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 		return Result{Status: Cancelled, ExitCode: ExitKilled}, nil // the caller ended it
 	}
 	return Result{}, unavailable(gone)
+}
+
+// lost makes a fault of a driver an answer. What refuses a job keeps its words.
+func lost(err error) error {
+	if _, known := errors.AsType[*errs.Error](err); err == nil || known {
+		return err
+	}
+	return ErrLost.Do("Find out what it had done before you run it again.").With(err)
 }
 
 func unavailable(err error) error {
