@@ -62,26 +62,13 @@ func (j *job) changesFiles() bool { return j.run.CanvasID != "" }
 // program is code of the model's as a program of this run.
 func (j *job) program(code string, timeout int) program.Request {
 	req := program.Request{
-		Code: plain(code), Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
+		Code: code, Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
 		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title, Functions: j.functions(),
 	}
 	if timeout > 0 {
 		req.Timeout = seconds(timeout)
 	}
 	return req
-}
-
-// plain takes the fence off code that a model put into one.
-func plain(code string) string {
-	trimmed := strings.TrimSpace(code)
-	if !strings.HasPrefix(trimmed, "```") || !strings.HasSuffix(trimmed, "```") {
-		return code
-	}
-	first, rest, found := strings.Cut(trimmed, "\n")
-	if !found || strings.ContainsAny(strings.TrimPrefix(first, "```"), " `") {
-		return code
-	}
-	return strings.TrimSuffix(rest, "```")
 }
 
 // result is what the model sees of a program: what it printed, and, if it

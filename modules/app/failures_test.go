@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
 )
 
 // Every surface names the same code for the same failure, says how many calls
@@ -69,4 +72,24 @@ func TestProgramsWithoutASandbox(t *testing.T) {
 		require.Contains(t, a.raw, "It had made no tool calls. (runtime_unavailable)")
 		require.Equal(t, 1, s.count(`SELECT count(*) FROM tool_call_results WHERE output LIKE '%RUNTIME_UNAVAILABLE%'`))
 	})
+}
+
+// A Markdown fence around the code is no part of it, on any surface; lines are
+// those of the code.
+func TestFencesAroundCode(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	const code = "```python\nprint('in')\n1/0\n```"
+	for _, path := range []string{"/exec", "/exec/programmatic", "/v1/exec", "/v1/exec/programmatic"} {
+		e := s.code(path, map[string]any{"lang": "py", "code": code})
+		require.Equal(t, "in\n", e.Stdout, path)
+		require.Contains(t, e.Stderr, "line 2, in", path)
+	}
+	o := s.run(map[string]any{"code": code})
+	require.Equal(t, "in\n", o.Stdout)
+	require.Contains(t, o.Stderr, "line 2, in")
+	for lang, code := range map[string]string{"bash": "```bash\necho in\n```", "js": "```javascript\nconsole.log('in')"} {
+		require.Equal(t, "in\n", s.code("/exec", map[string]any{"lang": lang, "code": code}).Stdout)
+	}
+	require.Equal(t, "code is required", s.code("/exec", map[string]any{"lang": "py", "code": "```python\n```"}).Error)
 }

@@ -36,7 +36,7 @@ const settleTimeout = time.Minute
 // Exec runs a program to its end. A program that fails is a result. Ending
 // ctx ends the program.
 func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (ExecResult, error) {
-	job := sandbox.Job{Owner: a.UID, Code: req.Code, Args: req.Args, Collect: s.collect()}
+	job := sandbox.Job{Owner: a.UID, Args: req.Args, Collect: s.collect()}
 	var err error
 	if job.Language, err = language(req.Language); err != nil {
 		return ExecResult{}, err
@@ -44,7 +44,7 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	if job.Timeout, err = s.timeout(req.Timeout); err != nil {
 		return ExecResult{}, err
 	}
-	if err := checkCode(req.Code); err != nil {
+	if job.Code, err = sandbox.PrepareCode(req.Code); err != nil {
 		return ExecResult{}, err
 	}
 	w, err := s.workspace(ctx, a, req.Session, req.Files)
@@ -92,17 +92,4 @@ func (s *Service) timeout(asked time.Duration) (time.Duration, error) {
 			s.Settings.MinTimeout.Milliseconds(), s.Settings.MaxTimeout.Milliseconds())
 	}
 	return asked, nil
-}
-
-func checkCode(code string) error {
-	if strings.TrimSpace(code) == "" {
-		return errs.New(errs.Invalid, "code is required").Do("Send the program as code.")
-	}
-	if len(code) > sandbox.MaxCode {
-		return errs.Newf(errs.TooLarge, "code must not be larger than %d bytes.", sandbox.MaxCode)
-	}
-	if strings.ContainsRune(code, 0) {
-		return errs.New(errs.Invalid, "code must not hold NUL.")
-	}
-	return nil
 }

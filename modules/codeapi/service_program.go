@@ -88,7 +88,7 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 	if err != nil {
 		return nil, job, err
 	}
-	if err := checkCode(req.Code); err != nil {
+	if req.Code, err = sandbox.PrepareCode(req.Code); err != nil {
 		return nil, job, err
 	}
 	timeout, err := s.timeout(req.Timeout)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/run"
@@ -76,14 +75,12 @@ type ToolCall struct {
 	DurationMS int64       `json:"durationMs"`
 }
 
-func (r *Request) validate(s Settings) error {
+// prepare checks a request and fills in what it leaves out.
+func (r *Request) prepare(s Settings) (err error) {
+	if r.Code, err = sandbox.PrepareCode(r.Code); err != nil {
+		return err
+	}
 	switch {
-	case strings.TrimSpace(r.Code) == "":
-		return errs.New(errs.Invalid, "code is empty.")
-	case !utf8.ValidString(r.Code) || strings.ContainsRune(r.Code, 0):
-		return errs.New(errs.Invalid, "code must be UTF-8 without NUL.")
-	case len(r.Code) > sandbox.MaxCode:
-		return errs.Newf(errs.TooLarge, "code must not be larger than %d bytes.", sandbox.MaxCode)
 	case !slices.Contains(Languages(), r.Language):
 		return errs.Newf(errs.Invalid, "language %q cannot be run.", r.Language).Do("Send python, bash or javascript.")
 	case r.Timeout > s.MaxTimeout:

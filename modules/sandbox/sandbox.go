@@ -127,7 +127,7 @@ type Job struct {
 	// Owner is whom the job is run for: its share of the sandbox bounds what
 	// runs, waits and is paused at once. Empty for the server's own jobs.
 	Owner string
-	// Code is the source, UTF-8, at most MaxCode bytes. In Python, await and
+	// Code is the source, UTF-8 without NUL, at most MaxCode bytes. In Python, await and
 	// return work outside of functions.
 	Code     string
 	Language Language
@@ -224,19 +224,16 @@ var (
 
 // Validate reports the first rule that the job breaks, as ErrInvalidJob.
 func (j Job) Validate() error {
+	if err := checkCode(j.Code); err != nil {
+		return ErrInvalidJob.Do(errs.Message(err))
+	}
 	switch {
-	case len(j.Code) > MaxCode:
-		return ErrInvalidJob.Do("Send at most 4 MiB of code.")
-	case !utf8.ValidString(j.Code):
-		return ErrInvalidJob.Do("Send the code as UTF-8.")
 	case j.Timeout <= 0:
 		return ErrInvalidJob.Do("Give a timeout above zero.")
 	case !slices.Contains([]Language{"", Python, Bash, JavaScript}, j.Language):
 		return ErrInvalidJob.Do("Send python, bash or javascript.")
 	case slices.ContainsFunc(j.Args, func(a string) bool { return strings.ContainsRune(a, 0) || !utf8.ValidString(a) }):
 		return ErrInvalidJob.Do("Send arguments as UTF-8 without NUL.")
-	case j.Language != "" && j.Language != Python && strings.ContainsRune(j.Code, 0):
-		return ErrInvalidJob.Do("Send the code without NUL.")
 	}
 	for name, value := range j.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) ||
