@@ -20,7 +20,8 @@ func (a *App) codeAPI() (*codeapi.Module, error) {
 		Secret: []byte(a.Config.Server.EncryptionKey.Reveal()), Logger: a.Logger,
 		Settings: codeapi.Settings{
 			Owner: a.Owner, Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles,
-			Timeout: min(c.Timeout, s.MaxTimeout), MinTimeout: minTimeout, MaxTimeout: s.MaxTimeout, Idle: c.Idle,
+			MaxInput: min(4*c.MaxFile, s.Disk),
+			Timeout:  min(c.Timeout, s.MaxTimeout), MinTimeout: minTimeout, MaxTimeout: s.MaxTimeout, Idle: c.Idle,
 			MaxRounds: c.MaxRounds, MaxCalls: c.MaxCalls, MaxTools: c.MaxTools, MaxResult: c.MaxResult, MaxState: c.MaxState,
 		},
 	})

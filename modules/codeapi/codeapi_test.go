@@ -79,7 +79,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 		DB: db, Objects: objects, Sandbox: engine, Observer: silent{}, Secret: []byte("secret"), Logger: log,
 		Now: func() time.Time { return f.now },
 		Settings: codeapi.Settings{
-			Owner: "proc-test", Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, Timeout: time.Minute,
+			Owner: "proc-test", Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12, Timeout: time.Minute,
 			MinTimeout: time.Second, MaxTimeout: time.Minute, Idle: time.Minute, MaxRounds: 3, MaxCalls: 10, MaxTools: 5, MaxResult: 1 << 10, MaxState: 1 << 11,
 		},
 	})
@@ -114,7 +114,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
 		ctx := t.Context()
-		session, files, _, err := f.Upload(ctx, anna, codeapi.FileOwner{}, []codeapi.Upload{{Name: "hers.txt", Content: []byte("hers")}})
+		session, files, _, err := f.Upload(ctx, anna, codeapi.FileOwner{}, []codeapi.Upload{upload("hers.txt", "hers")})
 		require.NoError(t, err)
 		id := files[0].ID
 		var found []sandbox.File
@@ -134,7 +134,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		system := map[string]bool{"Purge": true}
 		tries := map[string]func(){
 			"Upload": func() {
-				theirs, _, _, err := f.Upload(ctx, ben, codeapi.FileOwner{}, []codeapi.Upload{{Name: "hers.txt"}})
+				theirs, _, _, err := f.Upload(ctx, ben, codeapi.FileOwner{}, []codeapi.Upload{upload("hers.txt", "")})
 				require.NoError(t, err)
 				require.NotEqual(t, session, theirs)
 			},
@@ -216,7 +216,7 @@ func TestFilesWithoutContent(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
 		session, files, problems, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{
-			{Name: "a", Content: []byte("a")}, {Name: "big", Content: make([]byte, 2000)}, {Name: "\x00"},
+			upload("a", "a"), upload("big", strings.Repeat("x", 2000)), upload("\x00", ""),
 		})
 		require.NoError(t, err)
 		require.NoError(t, problems[0])
@@ -228,15 +228,14 @@ func TestFilesWithoutContent(t *testing.T) {
 		require.NoError(t, f.Objects.Delete(t.Context(), "code/u-anna/"+session+"/"+files[0].ID))
 		_, _, err = f.Open(t.Context(), anna, session, files[0].ID)
 		require.ErrorIs(t, err, codeapi.ErrFileMissing)
-		// A program does without it.
-		var inputs []sandbox.File
-		f.driver.run = func(_ context.Context, job sandbox.Job) sandbox.Result {
-			inputs = job.Inputs
+		// A program that would miss it is not run.
+		f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result {
+			_, _, err = job.Inputs[0].Reader(ctx)
 			return sandbox.Result{Status: sandbox.Completed}
 		}
-		_, err = f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Session: session})
-		require.NoError(t, err)
-		require.Empty(t, inputs)
+		_, failed := f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Session: session})
+		require.NoError(t, failed)
+		require.ErrorIs(t, err, codeapi.ErrFileMissing)
 		_, err = f.Files(t.Context(), anna, "short")
 		require.ErrorIs(t, err, codeapi.ErrBadID)
 		_, err = f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Files: make([]codeapi.FileRef, 11)})
@@ -274,6 +273,10 @@ func call(ctx context.Context, job sandbox.Job) int {
 	body := strings.NewReader(`{"calls":[{"name":"ask","input":{"q":1}}]}`)
 	job.Gateway.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", sandbox.CallsPath, body))
 	return w.Code
+}
+
+func upload(name, content string) codeapi.Upload {
+	return codeapi.Upload{Name: name, Body: strings.NewReader(content), Size: int64(len(content))}
 }
 
 func ask() []stub.Tool { return []stub.Tool{{Name: "ask"}} }

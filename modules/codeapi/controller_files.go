@@ -6,9 +6,11 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"os"
 	"path"
 	"time"
 
+	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
@@ -67,8 +69,9 @@ type uploadedFile struct {
 
 // form is what an upload brings.
 type form struct {
-	owner FileOwner
-	files []Upload
+	owner  FileOwner
+	files  []Upload
+	spools []*os.File // of files, one each
 }
 
 // maxField is the longest value of a form field, in bytes.
@@ -119,12 +122,27 @@ func (c controller) part(f *form, part *multipart.Part) error {
 	if len(f.files) == c.Settings.MaxFiles {
 		return errs.Newf(errs.Invalid, "A request may bring %d files at most.", c.Settings.MaxFiles)
 	}
-	content, err := io.ReadAll(io.LimitReader(part, c.Settings.MaxFile+1))
-	f.files = append(f.files, Upload{Name: name, ContentType: part.Header.Get("Content-Type"), Content: content})
-	if err == nil && int64(len(content)) > c.Settings.MaxFile {
+	body, err := drive.Spool()
+	if err != nil {
+		return err
+	}
+	f.spools = append(f.spools, body)
+	n, err := io.Copy(body, io.LimitReader(part, c.Settings.MaxFile+1))
+	f.files = append(f.files, Upload{Name: name, Body: body, Size: n})
+	if err == nil && n > c.Settings.MaxFile {
 		_, err = io.Copy(io.Discard, part) // the other files still count
 	}
+	if err == nil {
+		_, err = body.Seek(0, io.SeekStart)
+	}
 	return err
+}
+
+// close lets go of the files on disk, which have no names.
+func (f form) close() {
+	for _, spool := range f.spools {
+		_ = spool.Close() // nothing of it is kept
+	}
 }
 
 func unreadable(err error) error {
@@ -164,6 +182,7 @@ func (c controller) uploadBatch(w http.ResponseWriter, r *http.Request, who acto
 // store keeps the files of a form and says what became of each.
 func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Actor) (uploadedBody, []error, error) {
 	f, err := c.form(w, r)
+	defer f.close()
 	if err != nil {
 		return uploadedBody{}, nil, err
 	}
@@ -247,6 +266,7 @@ func (c controller) download(w http.ResponseWriter, r *http.Request, who actor.A
 	h := w.Header()
 	httpapi.Download(h, path.Base(f.Name), f.ContentType)
 	h.Set("ETag", `"`+f.Digest+`"`)
+	defer func() { _ = content.Close() }() // it was only read
 	http.ServeContent(w, r, "", f.CreatedAt, content)
 	return nil
 }

@@ -3,12 +3,15 @@ package codeapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io"
 	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/mediatype"
 )
 
 // File is one file of a session.
@@ -46,13 +49,29 @@ var (
 
 // Upload is a file as it comes in.
 type Upload struct {
-	Name        string
-	ContentType string
-	Content     []byte
+	Name string
+	Body io.ReadSeeker
+	Size int64 // of Body, in bytes
 }
 
 // key is where a file's content is in object storage.
 func (f File) key(uid string) string { return path.Join("code", uid, f.SessionID, f.ID) }
+
+// describe reads a body to its end, for its type and its digest, and goes back
+// to its beginning.
+func describe(u Upload) (contentType, digest string, err error) {
+	head := make([]byte, mediatype.Sniff)
+	n, err := io.ReadFull(u.Body, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", "", err
+	}
+	sum := sha256.New()
+	_, _ = sum.Write(head[:n]) // a hash takes everything
+	if _, err = io.Copy(sum, u.Body); err == nil {
+		_, err = u.Body.Seek(0, io.SeekStart)
+	}
+	return mediatype.Of(u.Name, head[:n]), hex.EncodeToString(sum.Sum(nil)), err
+}
 
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)

@@ -60,6 +60,9 @@ type Settings struct {
 	// request or out of one program.
 	MaxFile  int64
 	MaxFiles int
+	// MaxInput is how many bytes the files that one program finds may have
+	// together.
+	MaxInput int64
 	// Timeout is the limit of a program that names none, MinTimeout and
 	// MaxTimeout what it may name. The clock stands while a program is paused.
 	Timeout, MinTimeout, MaxTimeout time.Duration

@@ -1,16 +1,15 @@
 package codeapi
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/mediatype"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 )
 
@@ -29,16 +28,15 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 	files, problems = make([]File, len(uploads)), make([]error, len(uploads))
 	var stored []File
 	for i, u := range uploads {
-		name := cleanName(u.Name)
-		switch {
-		case name == "":
+		switch u.Name = cleanName(u.Name); {
+		case u.Name == "":
 			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have.")
 			continue
-		case int64(len(u.Content)) > s.Settings.MaxFile:
+		case u.Size > s.Settings.MaxFile:
 			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", s.Settings.MaxFile)
 			continue
 		}
-		if files[i], err = s.put(ctx, a, session, name, owner, u.Content); err != nil {
+		if files[i], err = s.put(ctx, a, session, u, owner); err != nil {
 			return "", nil, nil, err
 		}
 		stored = append(stored, files[i])
@@ -47,12 +45,13 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 }
 
 // put stores a file's content. It counts once record was called.
-func (s *Service) put(ctx context.Context, a actor.Actor, session, name string, owner FileOwner, content []byte) (File, error) {
-	f := File{
-		ID: newID(), SessionID: session, Name: name, Size: int64(len(content)), ContentType: mediatype.Of(name, content),
-		Digest: digest(content), Owner: owner, CreatedAt: s.Now(),
+func (s *Service) put(ctx context.Context, a actor.Actor, session string, u Upload, owner FileOwner) (File, error) {
+	f := File{ID: newID(), SessionID: session, Name: u.Name, Size: u.Size, Owner: owner, CreatedAt: s.Now()}
+	var err error
+	if f.ContentType, f.Digest, err = describe(u); err != nil {
+		return f, err
 	}
-	return f, s.Objects.Put(ctx, f.key(a.UID), bytes.NewReader(content), f.ContentType)
+	return f, s.Objects.Put(ctx, f.key(a.UID), u.Body, f.ContentType)
 }
 
 // record makes a session live from now and adds files whose content is stored.
@@ -83,20 +82,23 @@ func (s *Service) File(ctx context.Context, a actor.Actor, session, id string) (
 	return s.rows.file(s.DB.Read(ctx), a.UID, session, id, s.Now())
 }
 
-// Open returns a file and its content.
-func (s *Service) Open(ctx context.Context, a actor.Actor, session, id string) (File, io.ReadSeeker, error) {
+// Open returns a file and its content, which the caller closes.
+func (s *Service) Open(ctx context.Context, a actor.Actor, session, id string) (File, io.ReadSeekCloser, error) {
 	f, err := s.File(ctx, a, session, id)
 	if err != nil {
 		return File{}, nil, err
 	}
 	content, err := s.content(ctx, a, f)
-	return f, bytes.NewReader(content), err
+	return f, content, err
 }
 
-func (s *Service) content(ctx context.Context, a actor.Actor, f File) ([]byte, error) {
-	content, err := objectstore.Read(ctx, s.Objects, f.key(a.UID), f.Size)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		return nil, ErrFileMissing.Do("Upload it again.").With(err)
+func (s *Service) content(ctx context.Context, a actor.Actor, f File) (io.ReadSeekCloser, error) {
+	content, err := objectstore.Open(ctx, s.Objects, f.key(a.UID), f.Size)
+	switch {
+	case errors.Is(err, objectstore.ErrNotFound):
+		return nil, ErrFileMissing.Do(fmt.Sprintf("The content of %s is gone. Upload it again.", f.Name)).With(err)
+	case err != nil && ctx.Err() == nil:
+		return nil, errs.New(errs.Unavailable, "The storage of files cannot be reached.").Do("Try again later.").With(err)
 	}
 	return content, err
 }

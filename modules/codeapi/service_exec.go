@@ -36,7 +36,7 @@ const settleTimeout = time.Minute
 // Exec runs a program to its end. A program that fails is a result. Ending
 // ctx ends the program.
 func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (ExecResult, error) {
-	job := sandbox.Job{Owner: a.UID, Args: req.Args, Collect: s.collect()}
+	job := sandbox.Job{Owner: a.UID, Args: req.Args}
 	var err error
 	if job.Language, err = language(req.Language); err != nil {
 		return ExecResult{}, err
@@ -51,7 +51,7 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	if err != nil {
 		return ExecResult{}, err
 	}
-	job.Inputs = w.files
+	job.Inputs, job.Collect = w.files, s.collect(w)
 	x, err := s.Sandbox.Begin(ctx, job)
 	if err != nil {
 		return ExecResult{}, err

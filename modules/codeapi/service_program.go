@@ -121,7 +121,7 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 		job = e.opened.Job
 		e.tooling = job.Gateway
 	}
-	job.Owner, job.Gateway, job.Inputs, job.Collect = a.UID, e, w.files, s.collect()
+	job.Owner, job.Gateway, job.Inputs, job.Collect = a.UID, e, w.files, s.collect(w)
 	job.Stubs = append(stubs, without(job.Stubs, stubs)...)
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return e, job, nil

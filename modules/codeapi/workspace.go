@@ -1,8 +1,12 @@
 package codeapi
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 
@@ -17,6 +21,7 @@ type workspace struct {
 	session string
 	inputs  map[string]File // by the name the program finds
 	files   []sandbox.File
+	missing []string // names of files that the request asks for and the user does not have
 }
 
 // Produced is what became of a program's files.
@@ -79,28 +84,39 @@ func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, 
 		}
 		w.inputs[name] = f
 	}
-	return w, s.load(ctx, a, &w)
+	return w, s.load(a, &w)
 }
 
-// load reads the content of the inputs.
-func (s *Service) load(ctx context.Context, a actor.Actor, w *workspace) error {
+// load makes inputs of the files, whose content is read when the sandbox takes
+// it. What is too large is known before.
+func (s *Service) load(a actor.Actor, w *workspace) error {
+	var size int64
+	for _, f := range w.inputs {
+		size += f.Size
+	}
+	if size > s.Settings.MaxInput {
+		return errs.Newf(errs.TooLarge, "The files of the request have %d bytes together; a program may have %d.", size, s.Settings.MaxInput).
+			Do("Name fewer files, or begin a new session. A file that is named twice counts twice.")
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
-		content, err := s.content(ctx, a, w.inputs[name])
-		if errors.Is(err, ErrFileMissing) {
-			delete(w.inputs, name)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		w.files = append(w.files, sandbox.File{Path: name, Content: content})
+		f := w.inputs[name]
+		w.files = append(w.files, sandbox.File{Path: name, Size: f.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			return s.content(ctx, a, f)
+		}})
 	}
 	return nil
 }
 
 // collect is what is brought back of a program's files.
-func (s *Service) collect() sandbox.Collect {
-	return sandbox.Collect{MaxFiles: s.Settings.MaxFiles, MaxBytes: 4 * s.Settings.MaxFile}
+func (s *Service) collect(w workspace) sandbox.Collect {
+	return sandbox.Collect{MaxFiles: s.Settings.MaxFiles, MaxBytes: 4 * s.Settings.MaxFile, Known: func(name string) (int64, [sha256.Size]byte, bool) {
+		f, known := w.inputs[name]
+		sum, err := hex.DecodeString(f.Digest)
+		if !known || err != nil || len(sum) != sha256.Size {
+			return 0, [sha256.Size]byte{}, false
+		}
+		return f.Size, [sha256.Size]byte(sum), true
+	}}
 }
 
 // keep stores the files that a program left, in the workspace's session.
@@ -111,7 +127,7 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 	for _, out := range result.Outputs {
 		left[out.Path] = true
 		before, known := w.inputs[out.Path]
-		if known && before.Digest == digest(out.Content) {
+		if known && (out.Unchanged || before.Digest == digest(out.Content)) {
 			before.Name = out.Path
 			p.Files = append(p.Files, ProducedFile{File: before, Inherited: true})
 			continue
@@ -120,7 +136,7 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 			p.Dropped++
 			continue
 		}
-		f, err := s.put(ctx, a, w.session, out.Path, before.Owner, out.Content)
+		f, err := s.put(ctx, a, w.session, Upload{Name: out.Path, Body: bytes.NewReader(out.Content), Size: int64(len(out.Content))}, before.Owner)
 		if err != nil {
 			return p, err
 		}

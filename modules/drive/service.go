@@ -67,13 +67,11 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, fileID string) (File,
 	if err != nil {
 		return File{}, nil, err
 	}
-	c := &content{ctx: ctx, objects: s.Objects, key: *r.StorageKey, size: r.Size}
-	if err := c.open(); errors.Is(err, objectstore.ErrNotFound) {
-		return File{}, nil, ErrMissing.With(err)
-	} else if err != nil {
-		return File{}, nil, err
+	content, err := objectstore.Open(ctx, s.Objects, *r.StorageKey, r.Size)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		err = ErrMissing.With(err)
 	}
-	return r.file(), c, nil
+	return r.file(), content, err
 }
 
 // Read returns a file and all of its content; ErrTooLarge when that is longer

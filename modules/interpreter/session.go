@@ -219,7 +219,7 @@ func (x *session) cell(job sandbox.Job) sandbox.Cell {
 	for _, f := range job.Inputs {
 		digest := sha256.Sum256(f.Content)
 		if x.known[f.Path] != digest {
-			c.Files = append(c.Files, sandbox.CellFile(f))
+			c.Files = append(c.Files, sandbox.CellFile{Path: f.Path, Content: f.Content})
 			x.known[f.Path] = digest
 		}
 	}
@@ -251,7 +251,7 @@ func (x *session) conclude(job sandbox.Job, report sandbox.Report, begin time.Ti
 	for _, f := range report.Files {
 		x.known[f.Path] = sha256.Sum256(f.Content)
 		if job.Collect.MaxFiles > len(result.Outputs) {
-			result.Outputs = append(result.Outputs, sandbox.File(f))
+			result.Outputs = append(result.Outputs, sandbox.File{Path: f.Path, Content: f.Content})
 		} else if job.Collect.MaxFiles > 0 {
 			result.OutputsDropped++
 		}

@@ -5,6 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"hash"
+	"io"
+	"slices"
 
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -75,6 +78,50 @@ func (o *Opened) Load(ctx context.Context, has func(f drive.File) bool) error {
 	return nil
 }
 
+// stream lets the job read the files of the canvas when the sandbox takes them,
+// and remembers what they were.
+func (o *Opened) stream() {
+	o.Job.Inputs = nil
+	for _, file := range o.folder.files {
+		o.Job.Inputs = append(o.Job.Inputs, sandbox.File{Path: file.Name, Size: file.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			_, content, err := o.service.Access.Files.Open(ctx, o.actor, file.FileID)
+			if err != nil {
+				return nil, err
+			}
+			return &digested{ReadCloser: content, sum: sha256.New(), at: func(sum [sha256.Size]byte) { o.folder.before[file.Name] = sum }}, nil
+		}})
+	}
+	o.Job.Collect.Known = func(name string) (size int64, digest [sha256.Size]byte, known bool) {
+		digest, known = o.folder.before[name]
+		at := slices.IndexFunc(o.folder.files, func(f drive.File) bool { return f.Name == name })
+		if at < 0 {
+			return 0, digest, false
+		}
+		return o.folder.files[at].Size, digest, known
+	}
+}
+
+// digested tells the digest of what was read when it is closed.
+type digested struct {
+	io.ReadCloser
+
+	sum hash.Hash
+	at  func(sum [sha256.Size]byte)
+}
+
+// Read implements io.Reader.
+func (d *digested) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	_, _ = d.sum.Write(p[:n]) // a hash takes everything
+	return n, err
+}
+
+// Close implements io.Closer.
+func (d *digested) Close() error {
+	d.at([sha256.Size]byte(d.sum.Sum(nil)))
+	return d.ReadCloser.Close()
+}
+
 // Files are those of the canvas that the program is to find.
 func (o *Opened) Files() []drive.File { return o.folder.files }
 
@@ -89,7 +136,7 @@ func (s *Service) keep(ctx context.Context, o *Opened, result sandbox.Result) (k
 		warnings = append(warnings, fmt.Sprintf("%d files were not kept: too many, too large, links, or names that no other system could hold.", result.OutputsDropped))
 	}
 	for _, out := range result.Outputs {
-		if before, known := o.folder.before[out.Path]; known && before == sha256.Sum256(out.Content) {
+		if before, known := o.folder.before[out.Path]; known && (out.Unchanged || before == sha256.Sum256(out.Content)) {
 			continue
 		}
 		f, err := s.Access.Files.Save(ctx, o.actor, drive.Content{

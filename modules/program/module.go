@@ -5,6 +5,7 @@ package program
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -48,6 +49,7 @@ type SDK interface {
 type Files interface {
 	List(ctx context.Context, a actor.Actor, canvasID string, before int64, limit int) ([]drive.File, int64, error)
 	Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (drive.File, []byte, error)
+	Open(ctx context.Context, a actor.Actor, fileID string) (drive.File, io.ReadSeekCloser, error)
 	Save(ctx context.Context, a actor.Actor, c drive.Content) (drive.File, error)
 }
 

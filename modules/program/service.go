@@ -11,7 +11,6 @@ import (
 
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/compact"
-	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -40,10 +39,8 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 	if err != nil {
 		return Outcome{}, err
 	}
-	var result sandbox.Result
-	if err = o.Load(ctx, func(drive.File) bool { return false }); err == nil {
-		result, err = s.Sandbox.Run(ctx, o.Job)
-	}
+	o.stream()
+	result, err := s.Sandbox.Run(ctx, o.Job)
 	return o.Close(ctx, result, err)
 }
 

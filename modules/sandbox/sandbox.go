@@ -115,13 +115,6 @@ type Parameter struct {
 	Nullable bool `json:"nullable,omitempty"`
 }
 
-// File is one file in a folder of the sandbox.
-type File struct {
-	// Path is relative to the folder, separated by slashes.
-	Path    string
-	Content []byte
-}
-
 // Job is one program and everything it may see.
 type Job struct {
 	// Owner is whom the job is run for: its share of the sandbox bounds what
@@ -160,12 +153,6 @@ type Job struct {
 	// and the last one even if it has none. Calls do not overlap, and none
 	// comes after Run returned. A slow Output slows the program down.
 	Output func(s Stream, line string)
-}
-
-// Collect limits what is brought back of a program's files.
-type Collect struct {
-	MaxFiles int
-	MaxBytes int64 // of all of them
 }
 
 // Result is what came out of a job, also of one that was killed.

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,23 +37,76 @@ func (w *watch) files(id int) (Files, error) {
 }
 
 // Put implements Files.
-func (w *workspace) Put(files []sandbox.File) error {
-	if len(files) == 0 {
-		return nil
+func (w *workspace) Put(ctx context.Context, files []sandbox.File) error {
+	for _, f := range files {
+		if err := w.put(ctx, f); err != nil {
+			return err
+		}
 	}
-	return asOwner(w.id, func() error {
-		for _, f := range files {
-			if dir := path.Dir(f.Path); dir != "." {
-				if err := w.root.MkdirAll(dir, 0o755); err != nil {
-					return Unfit(err)
-				}
-			}
-			if err := w.root.WriteFile(f.Path, f.Content, 0o644); err != nil {
+	return nil
+}
+
+// put copies one file. Only the file is made with the rights of the sandbox:
+// its content is the server's to read.
+func (w *workspace) put(ctx context.Context, f sandbox.File) error {
+	from, size, err := f.Reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }() // it was only read
+	var to *os.File
+	err = asOwner(w.id, func() (err error) {
+		if dir := path.Dir(f.Path); dir != "." {
+			if err := w.root.MkdirAll(dir, 0o755); err != nil {
 				return Unfit(err)
 			}
 		}
+		if to, err = w.root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+			return Unfit(err)
+		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if err = Carry(to, from, size); err != nil {
+		return errors.Join(err, to.Close())
+	}
+	if err := to.Close(); err != nil {
+		return Unfit(err)
+	}
+	return nil
+}
+
+// Carry copies the content of an input, which must be as long as it was said to
+// be, in pieces.
+func Carry(to io.Writer, from io.Reader, size int64) error {
+	source := &source{r: io.LimitReader(from, size+1)}
+	n, err := io.Copy(to, source)
+	switch {
+	case source.err != nil:
+		return source.err
+	case err != nil:
+		return Unfit(err)
+	case n != size:
+		return fmt.Errorf("sandbox files: an input has %d bytes, not %d", n, size)
+	}
+	return nil
+}
+
+// source tells the faults of who is read from those of who is written to.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // Unfit tells files that no folder could hold together from faults of ours.
@@ -169,7 +223,18 @@ func (t *taking) file(root *os.Root, name, prefix string) {
 		return
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, room))
+	same, err := t.limit.Same(prefix+name, info.Size(), f)
+	if err == nil && same {
+		t.files = append(t.files, sandbox.File{Path: prefix + name, Unchanged: true})
+		return
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	var content []byte
+	if err == nil {
+		content, err = io.ReadAll(io.LimitReader(f, room))
+	}
 	if err != nil {
 		t.dropped++
 		return

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"time"
 
 	"github.com/portico-run/portico/modules/sandbox"
@@ -37,7 +38,7 @@ type Measurement struct {
 // Files are those in the program's own folder.
 type Files interface {
 	// Put writes files, as the program's own.
-	Put(files []sandbox.File) error
+	Put(ctx context.Context, files []sandbox.File) error
 	// Take reads the regular files, in the order of their names, within
 	// limits, when nothing of the program runs. It counts what it leaves out.
 	Take(limit sandbox.Collect) (files []sandbox.File, dropped int)

@@ -196,7 +196,7 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 	if err := s.Slot.write(job.Files); err != nil {
 		return sandbox.Result{}, err
 	}
-	if err := s.Files.Put(job.Inputs); err != nil {
+	if err := s.Files.Put(ctx, job.Inputs); err != nil {
 		return sandbox.Result{}, err
 	}
 	body, err := s.message(job)

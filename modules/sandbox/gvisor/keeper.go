@@ -1,6 +1,8 @@
 package gvisor
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -112,14 +114,30 @@ func (k *keeper) send(f frame, timeout time.Duration) error {
 	if k.lost {
 		return errLost
 	}
-	head := append([]byte{f.kind}, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, uint32(len(f.name))), uint64(len(f.body)))...)
 	_ = k.conn.SetWriteDeadline(time.Now().Add(timeout)) // a closed one fails below
-	buffers := net.Buffers{append(head, f.name...), f.body}
+	buffers := net.Buffers{head(f.kind, f.name, int64(len(f.body))), f.body}
 	if _, err := buffers.WriteTo(k.conn); err != nil {
 		k.lost = true
 		return fmt.Errorf("sandbox keeper: %w", err)
 	}
 	return nil
+}
+
+// begin writes the head of a frame whose body follows.
+func (k *keeper) begin(kind byte, name string, size int64) error {
+	if k.lost {
+		return errLost
+	}
+	if _, err := (patient{k.conn}).Write(head(kind, name, size)); err != nil {
+		k.lost = true
+		return fmt.Errorf("sandbox keeper: %w", err)
+	}
+	return nil
+}
+
+func head(kind byte, name string, size int64) []byte {
+	lengths := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(name))), uint64(size))
+	return append(lengths, name...)
 }
 
 var errLost = errors.New("sandbox keeper: it does not answer")
@@ -176,12 +194,12 @@ func (k *keeper) stop() error {
 }
 
 // Put implements guest.Files.
-func (k *keeper) Put(files []sandbox.File) error {
+func (k *keeper) Put(ctx context.Context, files []sandbox.File) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, file := range files {
-		if err := k.send(frame{'W', file.Path, file.Content}, carryTimeout); err != nil {
-			return sandbox.ErrCapsuleGone.With(err) // no user code ran
+		if err := k.carry(ctx, file); err != nil {
+			return err
 		}
 		f, err := k.next(carryTimeout)
 		if err != nil {
@@ -197,6 +215,32 @@ func (k *keeper) Put(files []sandbox.File) error {
 		return guest.Unfit(syscall.Errno(number))
 	}
 	return nil
+}
+
+// carry sends one file.
+func (k *keeper) carry(ctx context.Context, file sandbox.File) error {
+	from, size, err := file.Reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }() // it was only read
+	if err := k.begin('W', file.Path, size); err != nil {
+		return sandbox.ErrCapsuleGone.With(err) // no user code ran
+	}
+	if err := guest.Carry(patient{k.conn}, from, size); err != nil {
+		k.lost = true // the keeper waits for the rest
+		return err
+	}
+	return nil
+}
+
+// patient gives each piece of a file the time of a whole one.
+type patient struct{ conn net.Conn }
+
+// Write implements io.Writer.
+func (p patient) Write(b []byte) (int, error) {
+	_ = p.conn.SetWriteDeadline(time.Now().Add(carryTimeout)) // a closed one fails below
+	return p.conn.Write(b)
 }
 
 // Take implements guest.Files.
@@ -225,7 +269,11 @@ func (k *keeper) Take(limit sandbox.Collect) (files []sandbox.File, dropped int)
 			k.lost = true // it does not keep to what was agreed
 			return files, dropped + 1
 		}
-		files = append(files, sandbox.File{Path: f.name, Content: f.body})
+		file := sandbox.File{Path: f.name, Content: f.body}
+		if same, err := limit.Same(f.name, int64(len(f.body)), bytes.NewReader(f.body)); err == nil && same {
+			file.Content, file.Unchanged = nil, true
+		}
+		files = append(files, file)
 	}
 }
 
