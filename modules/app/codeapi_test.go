@@ -37,6 +37,7 @@ type ended struct {
 	Files                          []file
 	DeletedFiles                   []string `json:"deleted_files"`
 	RetryAfter                     int      `json:"retry_after_seconds"`
+	MissingFiles                   []string `json:"missing_files"`
 	ErrorCode                      string   `json:"error_code"`
 	ToolCallsMade                  int      `json:"tool_calls_made"`
 }

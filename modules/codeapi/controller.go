@@ -105,7 +105,7 @@ func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, toCodeEnded(result.Session, result.Result, result.Produced))
+	return write(w, http.StatusOK, toCodeEnded(result))
 }
 
 func (c controller) programmatic(w http.ResponseWriter, r *http.Request, who actor.Actor) error {

@@ -18,6 +18,7 @@ import (
 type File struct {
 	ID          string
 	SessionID   string
+	Stored      string // the session that holds the content, where it is another one
 	Name        string // relative to the program's folder, with slashes
 	Size        int64
 	ContentType string
@@ -41,6 +42,14 @@ type FileRef struct {
 	Name      string
 }
 
+// name is what the reference is called in messages.
+func (r FileRef) name() string {
+	if name := cleanName(r.Name); name != "" {
+		return name
+	}
+	return "a file without a name"
+}
+
 // Errors of files.
 var (
 	ErrFileMissing = errs.New(errs.NotFound, "File not found")
@@ -55,7 +64,15 @@ type Upload struct {
 }
 
 // key is where a file's content is in object storage.
-func (f File) key(uid string) string { return path.Join("code", uid, f.SessionID, f.ID) }
+func (f File) key(uid string) string { return path.Join("code", uid, f.home(), f.ID) }
+
+// home is the session that holds the content.
+func (f File) home() string {
+	if f.Stored != "" {
+		return f.Stored
+	}
+	return f.SessionID
+}
 
 // describe reads a body to its end, for its type and its digest, and goes back
 // to its beginning.

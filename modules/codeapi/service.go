@@ -71,7 +71,7 @@ func (s *Service) Files(ctx context.Context, a actor.Actor, session string) ([]F
 	if !validID(session) {
 		return nil, ErrBadID.Do("An id has 21 letters, digits, _ and -.")
 	}
-	return s.rows.files(s.DB.Read(ctx), a.UID, session, s.Now())
+	return s.rows.all(s.DB.Read(ctx), a.UID, session, s.Now())
 }
 
 // File returns what is known about a file.
@@ -79,7 +79,16 @@ func (s *Service) File(ctx context.Context, a actor.Actor, session, id string) (
 	if !validID(session) || !validID(id) {
 		return File{}, ErrBadID.Do("An id has 21 letters, digits, _ and -.")
 	}
-	return s.rows.file(s.DB.Read(ctx), a.UID, session, id, s.Now())
+	return s.find(ctx, a, session, id)
+}
+
+// find returns a file of a session, its own or one it has of another.
+func (s *Service) find(ctx context.Context, a actor.Actor, session, id string) (File, error) {
+	f, err := s.rows.file(s.DB.Read(ctx), a.UID, session, id, s.Now())
+	if errors.Is(err, ErrFileMissing) {
+		return s.rows.input(s.DB.Read(ctx), a.UID, session, id, s.Now())
+	}
+	return f, err
 }
 
 // Open returns a file and its content, which the caller closes.
@@ -103,11 +112,15 @@ func (s *Service) content(ctx context.Context, a actor.Actor, f File) (io.ReadSe
 	return content, err
 }
 
-// Delete removes a file for good.
+// Delete removes a file for good; one that the session has of another session
+// stays there.
 func (s *Service) Delete(ctx context.Context, a actor.Actor, session, id string) error {
 	f, err := s.File(ctx, a, session, id)
 	if err != nil {
 		return err
+	}
+	if f.home() != session {
+		return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.unlink(tx, a.UID, session, id) })
 	}
 	// The row first: a file without content would be found and not open.
 	err = s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteFile(tx, a.UID, session, id) })

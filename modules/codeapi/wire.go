@@ -207,18 +207,36 @@ type codeEnded struct {
 	Files         []codeFile      `json:"files"`
 	DeletedFiles  []string        `json:"deleted_files,omitempty"`
 	DroppedFiles  int             `json:"dropped_files,omitempty"`
+	MissingFiles  []string        `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
 	Code          int             `json:"code" doc:"The program's exit code"`
 	WallTime      int64           `json:"wall_time" doc:"In milliseconds"`
 	ErrorCode     sandbox.Failure `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
 	ToolCallsMade int             `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
-func toCodeEnded(session string, r sandbox.Result, p Produced) codeEnded {
+func toCodeEnded(x ExecResult) codeEnded {
+	r, p := x.Result, x.Produced
 	return codeEnded{
-		Status: string(r.Status), SessionID: session, Stdout: r.Stdout, Stderr: r.Stderr, Files: toCodeFiles(p),
-		DeletedFiles: p.Deleted, DroppedFiles: p.Dropped, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
+		Status: string(r.Status), SessionID: x.Session, Stdout: r.Stdout, Stderr: withMissing(r.Stderr, x.Missing), Files: toCodeFiles(p),
+		DeletedFiles: p.Deleted, DroppedFiles: p.Dropped, MissingFiles: x.Missing, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
 		ErrorCode: r.Status.Failure(),
 	}
+}
+
+// maxNamed is how many missing files are named in stderr.
+const maxNamed = 20
+
+// withMissing says which files the program did not find. It stands in stderr
+// because clients show little else.
+func withMissing(stderr string, missing []string) string {
+	if len(missing) == 0 {
+		return stderr
+	}
+	names := strings.Join(missing[:min(len(missing), maxNamed)], ", ")
+	if more := len(missing) - maxNamed; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return sandbox.Note(stderr, "Files that are not in "+sandbox.WorkDir+", because they are deleted, expired or not yours: "+names+". Upload them again.")
 }
 
 // codePaused is a program that waits for calls. Some clients look for the
@@ -247,6 +265,7 @@ type codeOver struct {
 	Error             *string         `json:"error" nullable:"true"`
 	DeletedFiles      []string        `json:"deleted_files,omitempty"`
 	DroppedFiles      int             `json:"dropped_files,omitempty"`
+	MissingFiles      []string        `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
 	Code              int             `json:"code" doc:"The program's exit code"`
 	WallTime          int64           `json:"wall_time" doc:"What its clock counted, in milliseconds"`
 	ErrorCode         sandbox.Failure `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
@@ -262,9 +281,10 @@ func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 	}
 	end := codeOver{
 		Status: "completed", SessionID: r.Session, Stdout: r.Result.Stdout, Stderr: r.Result.Stderr, Files: toCodeFiles(r.Produced),
-		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
+		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, MissingFiles: r.Missing, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
 		ErrorCode: r.Cause.failure(), ToolCallsMade: r.Made,
 	}
+	end.Stderr = withMissing(end.Stderr, r.Missing)
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}

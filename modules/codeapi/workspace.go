@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox"
 )
@@ -44,67 +45,100 @@ type ProducedFile struct {
 }
 
 // workspace finds the files of a request: those of the session it continues,
-// and those it names, which come first. What the user does not have is left
-// out: the program says best what it misses.
+// and those it names, which come first and belong to the session from now on.
 func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, refs []FileRef) (workspace, error) {
 	w := workspace{session: newID(), inputs: map[string]File{}}
 	if len(refs) > s.Settings.MaxFiles {
 		return w, errs.Newf(errs.Invalid, "A request may name %d files at most.", s.Settings.MaxFiles)
 	}
-	if validID(session) {
-		alive, err := s.rows.alive(s.DB.Read(ctx), a.UID, session, s.Now())
-		if err != nil {
-			return w, err
-		}
-		if alive {
-			w.session = session
-			files, err := s.rows.files(s.DB.Read(ctx), a.UID, session, s.Now())
-			if err != nil {
-				return w, err
-			}
-			for _, f := range files { // the newest of a name is the last
-				w.inputs[f.Name] = f
-			}
-		}
+	if err := s.resume(ctx, a, session, &w); err != nil {
+		return w, err
 	}
+	named := map[string]File{}
+	var size int64 // of all that is named, however often
 	for _, ref := range refs {
-		name := cleanName(ref.Name)
-		if !validID(ref.SessionID) || !validID(ref.ID) {
-			continue
-		}
-		f, err := s.rows.file(s.DB.Read(ctx), a.UID, ref.SessionID, ref.ID, s.Now())
+		f, err := s.named(ctx, a, ref)
 		if errors.Is(err, ErrFileMissing) {
+			w.missing = append(w.missing, ref.name())
 			continue
 		}
 		if err != nil {
 			return w, err
 		}
-		if name == "" {
-			name = f.Name
-		}
-		w.inputs[name] = f
+		size += f.Size
+		named[f.Name], w.inputs[f.Name] = f, f
 	}
-	return w, s.load(a, &w)
+	for name, f := range w.inputs {
+		if _, counted := named[name]; !counted {
+			size += f.Size
+		}
+	}
+	if size > s.Settings.MaxInput {
+		return w, errs.Newf(errs.TooLarge, "The files of the request have %d bytes together; a program may have %d.", size, s.Settings.MaxInput).
+			Do("Name fewer files, or begin a new session. A file that is named twice counts twice.")
+	}
+	s.load(a, &w)
+	return w, s.use(ctx, a, w, named)
+}
+
+// resume finds the files of a session that is continued. One that is unknown is
+// a new one.
+func (s *Service) resume(ctx context.Context, a actor.Actor, session string, w *workspace) error {
+	if !validID(session) {
+		return nil
+	}
+	alive, err := s.rows.alive(s.DB.Read(ctx), a.UID, session, s.Now())
+	if err != nil || !alive {
+		return err
+	}
+	w.session = session
+	files, err := s.rows.all(s.DB.Read(ctx), a.UID, session, s.Now())
+	for _, f := range files { // the newest of a name is the last
+		w.inputs[f.Name] = f
+	}
+	return err
+}
+
+// named is the file of a reference, under the name that the program is to find.
+func (s *Service) named(ctx context.Context, a actor.Actor, ref FileRef) (File, error) {
+	if !validID(ref.SessionID) || !validID(ref.ID) {
+		return File{}, ErrFileMissing
+	}
+	f, err := s.find(ctx, a, ref.SessionID, ref.ID)
+	if name := cleanName(ref.Name); name != "" {
+		f.Name = name
+	}
+	return f, err
+}
+
+// use makes the files that a request names those of its session, and the
+// sessions that hold its inputs live longer.
+func (s *Service) use(ctx context.Context, a actor.Actor, w workspace, named map[string]File) error {
+	if len(w.inputs) == 0 {
+		return nil
+	}
+	now := s.Now()
+	until := now.Add(s.Settings.SessionLife)
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.keep(tx, a.UID, w.session, now, until); err != nil {
+			return err
+		}
+		if err := s.rows.link(tx, a.UID, w.session, named, now); err != nil {
+			return err
+		}
+		return s.rows.extend(tx, a.UID, w.inputs, until)
+	})
 }
 
 // load makes inputs of the files, whose content is read when the sandbox takes
-// it. What is too large is known before.
-func (s *Service) load(a actor.Actor, w *workspace) error {
-	var size int64
-	for _, f := range w.inputs {
-		size += f.Size
-	}
-	if size > s.Settings.MaxInput {
-		return errs.Newf(errs.TooLarge, "The files of the request have %d bytes together; a program may have %d.", size, s.Settings.MaxInput).
-			Do("Name fewer files, or begin a new session. A file that is named twice counts twice.")
-	}
+// it.
+func (s *Service) load(a actor.Actor, w *workspace) {
 	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
 		f := w.inputs[name]
 		w.files = append(w.files, sandbox.File{Path: name, Size: f.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
 			return s.content(ctx, a, f)
 		}})
 	}
-	return nil
 }
 
 // collect is what is brought back of a program's files.
