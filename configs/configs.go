@@ -283,7 +283,7 @@ type Agent struct {
 
 // Drive bounds the files of canvases.
 type Drive struct {
-	// MaxFile is the largest file; Quota is how much room the files of one
+	// MaxFile is the largest file; Quota is how much room all files of one
 	// user take.
 	MaxFile int64 `key:"maxFile" env:"DRIVE_MAX_FILE"`
 	Quota   int64 `key:"quota" env:"DRIVE_QUOTA"`

@@ -261,7 +261,7 @@ func (a *App) resources() *resource.Resolver {
 func (a *App) files() (*drive.Module, error) {
 	c := a.Config
 	return drive.New(drive.Deps{
-		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Secret: []byte(c.Server.EncryptionKey.Reveal()),
+		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Elsewhere: codeapi.Stored, Secret: []byte(c.Server.EncryptionKey.Reveal()),
 		Settings: drive.Settings{
 			MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint, LinkLife: time.Duration(c.Drive.PresignExpiry) * time.Second,
 		},

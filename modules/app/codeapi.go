@@ -16,7 +16,7 @@ const minTimeout = time.Second
 func (a *App) codeAPI() (*codeapi.Module, error) {
 	c, s := a.Config.CodeAPI, a.Config.Sandbox
 	return codeapi.New(codeapi.Deps{
-		DB: a.DB, Objects: a.Objects, Sandbox: a.Engine, Programs: a.Programs.Service, Observer: newRounds(a.Metrics),
+		DB: a.DB, Objects: a.Objects, Sandbox: a.Engine, Programs: a.Programs.Service, Quota: a.Drive.Service, Observer: newRounds(a.Metrics),
 		Secret: []byte(a.Config.Server.EncryptionKey.Reveal()), Logger: a.Logger,
 		Settings: codeapi.Settings{
 			Owner: a.Owner, Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles,

@@ -35,11 +35,12 @@ type ended struct {
 	} `json:"tool_calls"`
 	Stdout, Stderr, Error, Message string
 	Files                          []file
-	DeletedFiles                   []string `json:"deleted_files"`
-	RetryAfter                     int      `json:"retry_after_seconds"`
-	MissingFiles                   []string `json:"missing_files"`
-	ErrorCode                      string   `json:"error_code"`
-	ToolCallsMade                  int      `json:"tool_calls_made"`
+	DeletedFiles                   []string       `json:"deleted_files"`
+	RetryAfter                     int            `json:"retry_after_seconds"`
+	MissingFiles                   []string       `json:"missing_files"`
+	ArtifactDelivery               map[string]any `json:"artifact_delivery"`
+	ErrorCode                      string         `json:"error_code"`
+	ToolCallsMade                  int            `json:"tool_calls_made"`
 }
 
 type file struct {
@@ -645,18 +646,45 @@ func TestCodeAfterARestart(t *testing.T) {
 	}
 }
 
-// A server that died without a word leaves its programs open.
+// A server that is killed takes its paused programs along. The next one knows
+// that there was one, and what it cannot know it does not say.
 func TestLostPrograms(t *testing.T) {
 	t.Parallel()
+	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			listen := freeAddress(t)
+			env := environ(t, databasetest.URL(t, d), "PORTICO_LISTEN="+listen, "LOG_LEVEL=error")
+			p := spawn(t, env)
+			s := &instance{t: t, url: "http://" + listen, key: p.key}
+			e := s.code("/exec/programmatic", map[string]any{"code": "await ask()\nprint('ran')", "tools": tools("ask")})
+			require.Equal(t, "tool_call_required", e.Status)
+			require.NoError(t, p.cmd.Process.Kill())
+			require.Error(t, p.cmd.Wait())
+
+			spawn(t, env)
+			got := s.code("/exec/programmatic", map[string]any{"continuation_token": e.ContinuationToken, "tool_results": results(e)})
+			require.Equal(t, 404, got.code)
+			require.Contains(t, got.Error, "another one holds it, or held it when it was killed")
+			require.Contains(t, got.Message, "run the program again")
+		})
+	}
+}
+
+// A continuation that reaches another process of the deployment is refused, and
+// the program goes on where it is held.
+func TestContinuationsAtAnotherProcess(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
-		e := s.code("/exec/programmatic", map[string]any{"code": "await ask()", "tools": tools("ask")})
-		other := serveWith(t, append(environ(t, s.app.Config.Database.URL.Reveal()), "PORTICO_LISTEN=127.0.0.1:0"))
+		e := s.code("/exec/programmatic", map[string]any{"code": "await ask()\nprint('ran')", "tools": tools("ask")})
+		other := serveWith(t, environ(t, s.app.Config.Database.URL.Reveal()))
 		other.key = s.key
-		got := other.code("/exec/programmatic", map[string]any{"continuation_token": e.ContinuationToken, "tool_results": results(e)})
+		again := map[string]any{"continuation_token": e.ContinuationToken, "tool_results": results(e)}
+		got := other.code("/exec/programmatic", again)
 		require.Equal(t, 404, got.code)
-		require.Contains(t, got.Error, "the server process that held it")
-		end := s.code("/exec/programmatic", map[string]any{"continuation_token": e.ContinuationToken, "tool_results": results(e)})
-		require.Equal(t, "completed", end.Status)
+		require.NotContains(t, got.Error, "ended")
+		require.Contains(t, got.Message, "Send it to the address that answered the first request.")
+		require.Equal(t, "ran\n", s.code("/exec/programmatic", again).Stdout)
 	})
 }
 

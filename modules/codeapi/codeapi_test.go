@@ -59,6 +59,8 @@ func (silent) Round(int) {}
 
 func (silent) Ended(string) {}
 
+func (silent) Room(database.Tx, string, int64) error { return nil }
+
 type fixture struct {
 	*codeapi.Service
 	module *codeapi.Module
@@ -76,7 +78,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	require.NoError(t, engine.Start(t.Context()))
 	f := &fixture{driver: d, now: database.Now()}
 	f.module, err = codeapi.New(codeapi.Deps{
-		DB: db, Objects: objects, Sandbox: engine, Observer: silent{}, Secret: []byte("secret"), Logger: log,
+		DB: db, Objects: objects, Sandbox: engine, Quota: silent{}, Observer: silent{}, Secret: []byte("secret"), Logger: log,
 		Now: func() time.Time { return f.now },
 		Settings: codeapi.Settings{
 			Owner: "proc-test", Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12, Timeout: time.Minute,

@@ -20,12 +20,12 @@ func (c controller) registerFiles(raw func(httpapi.Operation, handler)) {
 	raw(httpapi.Operation{
 		ID: "upload-file", Method: http.MethodPost, Path: "/upload", Summary: "Store a file in a session of its own",
 		Description: "multipart/form-data with the part file.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile,
-		Errors: []errs.Code{errs.Conflict},
+		Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.upload)
 	raw(httpapi.Operation{
 		ID: "upload-files", Method: http.MethodPost, Path: "/upload/batch", Summary: "Store files in a session of their own",
 		Description: "multipart/form-data with parts file. Each file has its own result; 400 when no file was stored.",
-		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile, Errors: []errs.Code{errs.Conflict},
+		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile, Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.uploadBatch)
 	raw(httpapi.Operation{
 		ID: "list-session-files", Method: http.MethodGet, Path: "/files/{session}", Summary: "The files of a session",

@@ -184,22 +184,17 @@ func (e *execution) linger() {
 // are none, or the program has ended or is being ended.
 func (e *execution) pause(ctx context.Context) (Reply, bool, error) {
 	s := e.service
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.waiting) == 0 || e.over || e.ctx.Err() != nil {
-		return Reply{}, false, nil
-	}
-	if e.round == s.Settings.MaxRounds {
-		e.cancel(errRounds)
-		return Reply{}, false, nil
-	}
-	if err := e.sandbox.Pause(); err != nil {
-		e.cancel(errCrowded)
+	if paused, err := e.rest(); err != nil || !paused {
 		return Reply{}, false, err
 	}
 	if err := e.record(ctx); err != nil {
 		e.cancel(err)
 		return Reply{}, false, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over || e.ctx.Err() != nil {
+		return Reply{}, false, nil // it ended while that was written
 	}
 	reply := Reply{Session: e.work.session, Calls: e.number()}
 	e.round++
@@ -214,6 +209,25 @@ func (e *execution) pause(ctx context.Context) (Reply, bool, error) {
 	e.wait()
 	s.Observer.Round(len(reply.Calls))
 	return reply, true, nil
+}
+
+// rest takes the turn of the program away while its caller executes calls. It
+// reports false when no call waits, or the program has ended or is being ended.
+func (e *execution) rest() (paused bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) == 0 || e.over || e.ctx.Err() != nil {
+		return false, nil
+	}
+	if e.round == e.service.Settings.MaxRounds {
+		e.cancel(errRounds)
+		return false, nil
+	}
+	if err := e.sandbox.Pause(); err != nil {
+		e.cancel(errCrowded)
+		return false, err
+	}
+	return true, nil
 }
 
 // number gives the calls that wait their ids.
@@ -251,12 +265,25 @@ func (e *execution) wait() {
 }
 
 // record writes down, at the first pause, that this process holds the program.
+// Only whoever waits for the program calls it, so that it is written once.
 func (e *execution) record(ctx context.Context) error {
-	if e.recorded {
+	e.mu.Lock()
+	recorded := e.recorded
+	e.mu.Unlock()
+	if recorded {
 		return nil
 	}
+	if err := e.service.open(ctx, e); err != nil {
+		return err
+	}
+	e.mu.Lock()
 	e.recorded = true
-	return e.service.open(ctx, e)
+	over, cause := e.over, e.reply.Cause
+	e.mu.Unlock()
+	if over { // its end found nothing to write on
+		e.service.close(ctx, e, cause)
+	}
+	return nil
 }
 
 // claim takes the results of a round, once. After it the round's token is

@@ -29,6 +29,13 @@ type Programs interface {
 	Open(ctx context.Context, a actor.Actor, req program.Request) (*program.Opened, error)
 }
 
+// Quota bounds what is stored for a user, over all modules.
+type Quota interface {
+	// Room refuses more bytes when there is no room for them, within the
+	// transaction that adds them.
+	Room(tx database.Tx, uid string, more int64) error
+}
+
 // Observer counts what happens to programs that pause.
 type Observer interface {
 	// Round is one answer that asked the caller for calls.
@@ -84,6 +91,7 @@ type Deps struct {
 	Objects  objectstore.Store
 	Sandbox  Sandbox
 	Programs Programs
+	Quota    Quota
 	Observer Observer
 	// Secret signs continuation tokens.
 	Secret   []byte

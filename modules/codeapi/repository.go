@@ -95,6 +95,13 @@ func (repository) insert(tx database.Tx, uid string, files []File) error {
 	return database.Unscoped(tx.Handle).CreateInBatches(&rows, 100).Error // the rows carry their uid
 }
 
+// Stored is how many bytes the files of a user's sessions take.
+func Stored(h database.Handle, uid string) (int64, error) {
+	var sum int64
+	err := database.Scoped(h, uid).Model(&fileRow{}).Select("COALESCE(SUM(size), 0)").Scan(&sum).Error
+	return sum, err
+}
+
 // live restricts a query on files to sessions that are not over.
 const live = "session_id IN (SELECT session_id FROM code_sessions WHERE expires_at > ?)"
 

@@ -26,6 +26,13 @@ type Service struct {
 func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, uploads []Upload) (session string, files []File, problems []error, err error) {
 	session = newID()
 	files, problems = make([]File, len(uploads)), make([]error, len(uploads))
+	var room int64
+	for _, u := range uploads {
+		room += min(u.Size, s.Settings.MaxFile)
+	}
+	if err = s.reserve(ctx, a, session, room); err != nil {
+		return "", nil, nil, err
+	}
 	var stored []File
 	for i, u := range uploads {
 		switch u.Name = cleanName(u.Name); {
@@ -37,7 +44,7 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 			continue
 		}
 		if files[i], err = s.put(ctx, a, session, u, owner); err != nil {
-			return "", nil, nil, err
+			return "", nil, nil, errors.Join(err, s.discard(ctx, a, append(stored, files[i])))
 		}
 		stored = append(stored, files[i])
 	}
@@ -54,15 +61,51 @@ func (s *Service) put(ctx context.Context, a actor.Actor, session string, u Uplo
 	return f, s.Objects.Put(ctx, f.key(a.UID), u.Body, f.ContentType)
 }
 
-// record makes a session live from now and adds files whose content is stored.
-func (s *Service) record(ctx context.Context, a actor.Actor, session string, files []File) error {
+// reserve makes a session live from now, and refuses content that there is no
+// room for before any of it is stored. The session is there first, so that its
+// end takes along what a server that dies leaves.
+func (s *Service) reserve(ctx context.Context, a actor.Actor, session string, room int64) error {
 	now := s.Now()
 	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.Quota.Room(tx, a.UID, room); err != nil {
+			return err
+		}
+		return s.rows.keep(tx, a.UID, session, now, now.Add(s.Settings.SessionLife))
+	})
+}
+
+// record makes a session live from now and adds files whose content is stored.
+// It takes that away again when there is no room for them after all.
+func (s *Service) record(ctx context.Context, a actor.Actor, session string, files []File) error {
+	now := s.Now()
+	err := s.DB.InTx(ctx, func(tx database.Tx) error {
+		var size int64
+		for _, f := range files {
+			size += f.Size
+		}
+		if err := s.Quota.Room(tx, a.UID, size); err != nil {
+			return err
+		}
 		if err := s.rows.keep(tx, a.UID, session, now, now.Add(s.Settings.SessionLife)); err != nil {
 			return err
 		}
 		return s.rows.insert(tx, a.UID, files)
 	})
+	if err != nil {
+		return errors.Join(err, s.discard(ctx, a, files))
+	}
+	return nil
+}
+
+// discard deletes content that is not recorded, also when the caller is gone.
+func (s *Service) discard(ctx context.Context, a actor.Actor, files []File) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	var failed []error
+	for _, f := range files {
+		failed = append(failed, s.Objects.Delete(ctx, f.key(a.UID)))
+	}
+	return errors.Join(failed...)
 }
 
 // Files lists the files of a session; none for a session that the user does

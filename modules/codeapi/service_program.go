@@ -196,8 +196,9 @@ func (s *Service) follow(e *execution) {
 	if err != nil {
 		s.Logger.ErrorContext(ctx, "a program did not end well", "execution", e.id, "error", err)
 	}
+	awaited := e.end(reply, err)
 	s.close(ctx, e, reply.Cause)
-	if e.end(reply, err) {
+	if awaited {
 		time.AfterFunc(s.Settings.Idle, func() { s.paused.remove(e) })
 	} else {
 		// Before the reply is out: whoever has it finds the program gone.
@@ -250,7 +251,7 @@ func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket) error {
 	case err != nil:
 		return err
 	case row.Status == statusOpen:
-		return ErrLost.Do("Run the program again.")
+		return ErrElsewhere.Do("Send it to the address that answered the first request. If nothing answers there any more, run the program again.")
 	}
 	return ErrGone.Do("It has ended before (" + row.Status + "). Run the program again.")
 }
@@ -280,7 +281,7 @@ func (s *Service) Cancel(ctx context.Context, a actor.Actor, request string) (bo
 	}
 }
 
-// statusOpen is an execution that a process holds, or held when it died.
+// statusOpen is an execution that a process holds, or held when it was killed.
 const statusOpen = "open"
 
 // open records that this process holds a paused program.

@@ -19,7 +19,7 @@ var (
 	ErrTokenForeign = errs.New(errs.Forbidden, "Continuation token belongs to another user")
 	ErrContinuing   = errs.New(errs.Conflict, "Execution is being continued by another request")
 	ErrGone         = errs.New(errs.NotFound, "Execution not found or expired")
-	ErrLost         = errs.New(errs.NotFound, "Execution was lost: the server process that held it has ended")
+	ErrElsewhere    = errs.New(errs.NotFound, "Execution is not held by this server process: another one holds it, or held it when it was killed")
 )
 
 // ticket is what a continuation token says.

@@ -2,6 +2,7 @@ package codeapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 )
@@ -200,27 +200,54 @@ func toCodeFiles(p Produced) []codeFile {
 
 // codeEnded is a program that ran to its end.
 type codeEnded struct {
-	Status        string          `json:"status"`
-	SessionID     string          `json:"session_id"`
-	Stdout        string          `json:"stdout"`
-	Stderr        string          `json:"stderr"`
-	Files         []codeFile      `json:"files"`
-	DeletedFiles  []string        `json:"deleted_files,omitempty"`
-	DroppedFiles  int             `json:"dropped_files,omitempty"`
-	MissingFiles  []string        `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
-	Code          int             `json:"code" doc:"The program's exit code"`
-	WallTime      int64           `json:"wall_time" doc:"In milliseconds"`
-	ErrorCode     sandbox.Failure `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
-	ToolCallsMade int             `json:"tool_calls_made" doc:"How many tool calls it had made"`
+	Status           string            `json:"status"`
+	SessionID        string            `json:"session_id"`
+	Stdout           string            `json:"stdout"`
+	Stderr           string            `json:"stderr"`
+	Files            []codeFile        `json:"files"`
+	DeletedFiles     []string          `json:"deleted_files,omitempty"`
+	DroppedFiles     int               `json:"dropped_files,omitempty"`
+	MissingFiles     []string          `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
+	ArtifactDelivery *artifactDelivery `json:"artifact_delivery,omitempty" doc:"Set when new files could not be kept"`
+	Code             int               `json:"code" doc:"The program's exit code"`
+	WallTime         int64             `json:"wall_time" doc:"In milliseconds"`
+	ErrorCode        sandbox.Failure   `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
+	ToolCallsMade    int               `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
 func toCodeEnded(x ExecResult) codeEnded {
 	r, p := x.Result, x.Produced
 	return codeEnded{
-		Status: string(r.Status), SessionID: x.Session, Stdout: r.Stdout, Stderr: withMissing(r.Stderr, x.Missing), Files: toCodeFiles(p),
-		DeletedFiles: p.Deleted, DroppedFiles: p.Dropped, MissingFiles: x.Missing, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
+		Status: string(r.Status), SessionID: x.Session, Stdout: r.Stdout, Stderr: withMissing(withRefused(r.Stderr, p), x.Missing), Files: toCodeFiles(p),
+		ArtifactDelivery: toArtifactDelivery(p),
+		DeletedFiles:     p.Deleted, DroppedFiles: p.Dropped, MissingFiles: x.Missing, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
 		ErrorCode: r.Status.Failure(),
 	}
+}
+
+// artifactDelivery says that files of a program were not kept.
+type artifactDelivery struct {
+	Code      string `json:"code" enum:"artifact_delivery_failed"`
+	Status    string `json:"status" enum:"failed"`
+	Attempted int    `json:"attempted"`
+	Delivered int    `json:"delivered"`
+	Failed    int    `json:"failed"`
+}
+
+func toArtifactDelivery(p Produced) *artifactDelivery {
+	if p.Refused == nil {
+		return nil
+	}
+	return &artifactDelivery{Code: "artifact_delivery_failed", Status: "failed", Attempted: p.Undelivered, Failed: p.Undelivered}
+}
+
+// withRefused says that files of the program were not kept.
+func withRefused(stderr string, p Produced) string {
+	e, ok := errors.AsType[*errs.Error](p.Refused)
+	if !ok {
+		return stderr
+	}
+	return sandbox.Note(stderr, fmt.Sprintf("%d new files of the program were not kept: %s", p.Undelivered, sentence(e)))
 }
 
 // maxNamed is how many missing files are named in stderr.
@@ -255,21 +282,22 @@ type codePaused struct {
 // codeOver is a program with tools that ended, with the members of every
 // status.
 type codeOver struct {
-	Status            string          `json:"status" enum:"completed,error"`
-	SessionID         string          `json:"session_id"`
-	ContinuationToken *string         `json:"continuation_token" nullable:"true" doc:"null"`
-	ToolCalls         []AskedCall     `json:"tool_calls" doc:"null"`
-	Stdout            string          `json:"stdout" doc:"Everything since the start"`
-	Stderr            string          `json:"stderr"`
-	Files             []codeFile      `json:"files"`
-	Error             *string         `json:"error" nullable:"true"`
-	DeletedFiles      []string        `json:"deleted_files,omitempty"`
-	DroppedFiles      int             `json:"dropped_files,omitempty"`
-	MissingFiles      []string        `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
-	Code              int             `json:"code" doc:"The program's exit code"`
-	WallTime          int64           `json:"wall_time" doc:"What its clock counted, in milliseconds"`
-	ErrorCode         sandbox.Failure `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
-	ToolCallsMade     int             `json:"tool_calls_made" doc:"How many tool calls it had made"`
+	Status            string            `json:"status" enum:"completed,error"`
+	SessionID         string            `json:"session_id"`
+	ContinuationToken *string           `json:"continuation_token" nullable:"true" doc:"null"`
+	ToolCalls         []AskedCall       `json:"tool_calls" doc:"null"`
+	Stdout            string            `json:"stdout" doc:"Everything since the start"`
+	Stderr            string            `json:"stderr"`
+	Files             []codeFile        `json:"files"`
+	Error             *string           `json:"error" nullable:"true"`
+	DeletedFiles      []string          `json:"deleted_files,omitempty"`
+	DroppedFiles      int               `json:"dropped_files,omitempty"`
+	MissingFiles      []string          `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
+	ArtifactDelivery  *artifactDelivery `json:"artifact_delivery,omitempty" doc:"Set when new files could not be kept"`
+	Code              int               `json:"code" doc:"The program's exit code"`
+	WallTime          int64             `json:"wall_time" doc:"What its clock counted, in milliseconds"`
+	ErrorCode         sandbox.Failure   `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
+	ToolCallsMade     int               `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
 // answer is a reply as it goes out. Callers that see phrases do not see the
@@ -284,7 +312,7 @@ func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, MissingFiles: r.Missing, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
 		ErrorCode: r.Cause.failure(), ToolCallsMade: r.Made,
 	}
-	end.Stderr = withMissing(end.Stderr, r.Missing)
+	end.Stderr, end.ArtifactDelivery = withMissing(withRefused(end.Stderr, r.Produced), r.Missing), toArtifactDelivery(r.Produced)
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}
@@ -297,79 +325,4 @@ func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 	}
 	end.Status, end.Error = "error", &said
 	return status, end
-}
-
-// failure says why a program did not complete.
-func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
-	status = http.StatusOK
-	switch r.Cause {
-	case Exited:
-		said = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
-		if line := lastLine(r.Result.Stderr); !phrases && line != "" {
-			said = line
-		}
-	case TimeLimit:
-		status, said = http.StatusRequestTimeout, "Execution timeout"
-		if phrases {
-			said = "Time limit exceeded"
-		}
-	case MemoryLimit:
-		said = "Out of memory"
-	case RoundLimit:
-		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
-	case IdleLimit:
-		status, said = http.StatusBadRequest, ErrTokenExpired.Message
-	case Cancelled:
-		said = "Execution was cancelled"
-	case Lost:
-		status, said = http.StatusServiceUnavailable, sandbox.ErrLost.Message
-	case Stopped:
-		status, said = http.StatusServiceUnavailable, "The server is stopping; run the program again"
-	default:
-		said = "Execution failed or timed out"
-	}
-	if phrases {
-		status = http.StatusOK
-	}
-	return status, said
-}
-
-// refusal is the body of a request that was not taken.
-func refusal(e *errs.Error, traceID string) any {
-	body := codeRefusal{
-		Status: "error", Error: e.Message, Message: sentence(e), ErrCode: string(e.Code), ErrMsg: e.Message, ErrDetail: e.Detail, RequestID: traceID,
-	}
-	if e.Code == errs.Unavailable || e.Code == errs.RateLimited {
-		body.ErrorCode = sandbox.FailedUnavailable // it did not begin, so that it made no calls
-	}
-	if e.Code == errs.RateLimited {
-		body.Error, body.RetryAfter = "rate_limited", httpapi.RetryAfter(e)
-	}
-	return body
-}
-
-// codeRefusal has the members of this API's errors and of the envelope.
-type codeRefusal struct {
-	_          struct{}        `additionalProperties:"true"`
-	Status     string          `json:"status" enum:"error"`
-	Error      string          `json:"error" doc:"What is wrong; rate_limited with status 429"`
-	Message    string          `json:"message,omitempty" doc:"What is wrong, and what to do about it"`
-	RetryAfter int             `json:"retry_after_seconds,omitempty"`
-	RequestID  string          `json:"request_id,omitempty" doc:"Names the request in the server's log"`
-	ErrorCode  sandbox.Failure `json:"error_code,omitempty" doc:"runtime_unavailable when the sandbox did not take the program, which has made no calls"`
-	Success    bool            `json:"success" required:"false"`
-	ErrCode    string          `json:"errCode,omitempty" doc:"Stable; programs react to it"`
-	ErrMsg     string          `json:"errMsg,omitempty"`
-	ErrDetail  string          `json:"errDetail,omitempty"`
-}
-
-func sentence(e *errs.Error) string {
-	text := e.Message
-	if e.Detail != "" {
-		if !strings.HasSuffix(text, ".") {
-			text += "."
-		}
-		text += " " + e.Detail
-	}
-	return text
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
@@ -33,6 +34,10 @@ type Produced struct {
 	// Dropped is how many files were left out: over the limits, links, devices
 	// and names that no other system could hold.
 	Dropped int
+	// Refused is why new files were not kept: the user has no room for them;
+	// Undelivered is how many. It is nil when they were.
+	Refused     error
+	Undelivered int
 }
 
 // ProducedFile is a file that was there when the program had ended.
@@ -153,33 +158,27 @@ func (s *Service) collect(w workspace) sandbox.Collect {
 	}}
 }
 
-// keep stores the files that a program left, in the workspace's session.
+// keep stores the files that a program left, in the workspace's session. Files
+// that there is no room for are left out, all of them: the program has run, and
+// its answer says so.
 func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result sandbox.Result) (Produced, error) {
 	p := Produced{Files: []ProducedFile{}, Dropped: result.OutputsDropped}
-	var fresh []File
+	var fresh []sandbox.File
+	var room int64
 	left := map[string]bool{}
 	for _, out := range result.Outputs {
 		left[out.Path] = true
 		before, known := w.inputs[out.Path]
-		if known && (out.Unchanged || before.Digest == digest(out.Content)) {
+		switch {
+		case known && (out.Unchanged || before.Digest == digest(out.Content)):
 			before.Name = out.Path
 			p.Files = append(p.Files, ProducedFile{File: before, Inherited: true})
-			continue
-		}
-		if int64(len(out.Content)) > s.Settings.MaxFile {
+		case int64(len(out.Content)) > s.Settings.MaxFile:
 			p.Dropped++
-			continue
+		default:
+			fresh = append(fresh, out)
+			room += int64(len(out.Content))
 		}
-		f, err := s.put(ctx, a, w.session, Upload{Name: out.Path, Body: bytes.NewReader(out.Content), Size: int64(len(out.Content))}, before.Owner)
-		if err != nil {
-			return p, err
-		}
-		made := ProducedFile{File: f}
-		if known {
-			made.From = &FileRef{ID: before.ID, SessionID: before.SessionID, Name: before.Name}
-		}
-		fresh = append(fresh, f)
-		p.Files = append(p.Files, made)
 	}
 	if result.OutputsDropped == 0 {
 		for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
@@ -188,5 +187,38 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 			}
 		}
 	}
-	return p, s.record(ctx, a, w.session, fresh)
+	made, err := s.store(ctx, a, w, fresh, room)
+	if errs.CodeOf(err) == errs.StorageFull {
+		p.Refused, p.Undelivered = err, len(fresh)
+		return p, nil
+	}
+	p.Files = append(p.Files, made...)
+	slices.SortFunc(p.Files, func(a, b ProducedFile) int { return strings.Compare(a.Name, b.Name) })
+	return p, err
+}
+
+// store keeps new outputs, or none of them.
+func (s *Service) store(ctx context.Context, a actor.Actor, w workspace, outputs []sandbox.File, room int64) ([]ProducedFile, error) {
+	if err := s.reserve(ctx, a, w.session, room); err != nil {
+		return nil, err
+	}
+	var made []ProducedFile
+	var files []File
+	for _, out := range outputs {
+		before, known := w.inputs[out.Path]
+		f, err := s.put(ctx, a, w.session, Upload{Name: out.Path, Body: bytes.NewReader(out.Content), Size: int64(len(out.Content))}, before.Owner)
+		files = append(files, f)
+		if err != nil {
+			return nil, errors.Join(err, s.discard(ctx, a, files))
+		}
+		m := ProducedFile{File: f}
+		if known {
+			m.From = &FileRef{ID: before.ID, SessionID: before.SessionID, Name: before.Name}
+		}
+		made = append(made, m)
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	return made, s.record(ctx, a, w.session, files)
 }

@@ -21,8 +21,8 @@ type Canvases interface {
 
 // Settings are the limits of files.
 type Settings struct {
-	// MaxFile is the largest file, Quota how much room all files of one user
-	// may take, both in bytes.
+	// MaxFile is the largest file, Quota how much room all that is stored for
+	// one user may take, both in bytes.
 	MaxFile, Quota int64
 	// Endpoint is where callers reach the API; it begins the URLs of files.
 	Endpoint string
@@ -35,7 +35,10 @@ type Deps struct {
 	DB       *database.DB
 	Objects  objectstore.Store
 	Canvases Canvases
-	Settings Settings
+	// Elsewhere is how many bytes of the quota the user's files take that are
+	// not of this module; nil for none.
+	Elsewhere func(h database.Handle, uid string) (int64, error)
+	Settings  Settings
 	// Secret signs links.
 	Secret []byte
 	Now    func() time.Time

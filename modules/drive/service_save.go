@@ -145,16 +145,13 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 		if err != nil {
 			return err
 		}
-		used, err := s.rows.used(tx.Handle, a.UID)
-		if err != nil {
-			return err
-		}
 		replace = replace && found
+		more := r.Size
 		if replace {
-			used -= old.Size
+			more -= old.Size
 		}
-		if used+r.Size > s.Settings.Quota {
-			return ErrFull.Do(fmt.Sprintf("Your files take %d of %d bytes; this one has %d. Delete some.", used, s.Settings.Quota, r.Size))
+		if err := s.room(tx, a.UID, more); err != nil {
+			return err
 		}
 		if replace {
 			r.FileID, r.CreatedAt, r.PK = old.FileID, old.CreatedAt, old.PK
@@ -169,6 +166,33 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 		}
 		return s.rows.insert(tx, r)
 	})
+}
+
+// Room refuses with ErrFull when the user's files, of canvases and of sessions,
+// would take more than the quota with so many bytes more. It keeps other changes
+// of them out until the transaction ends.
+func (s *Service) Room(tx database.Tx, uid string, more int64) error {
+	if err := s.rows.lock(tx, uid); err != nil {
+		return err
+	}
+	return s.room(tx, uid, more)
+}
+
+// room is Room for who has the lock.
+func (s *Service) room(tx database.Tx, uid string, more int64) error {
+	used, err := s.rows.used(tx.Handle, uid)
+	if err == nil && s.Elsewhere != nil {
+		var elsewhere int64
+		elsewhere, err = s.Elsewhere(tx.Handle, uid)
+		used += elsewhere
+	}
+	if err != nil {
+		return err
+	}
+	if more > 0 && used+more > s.Settings.Quota {
+		return ErrFull.Do(fmt.Sprintf("Your files take %d of %d bytes; %d more do not fit. Delete some.", used, s.Settings.Quota, more))
+	}
+	return nil
 }
 
 // giveUp takes back what reserve took, also when the caller is gone.

@@ -1,0 +1,86 @@
+package codeapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// failure says why a program did not complete.
+func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
+	status = http.StatusOK
+	switch r.Cause {
+	case Exited:
+		said = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
+		if line := lastLine(r.Result.Stderr); !phrases && line != "" {
+			said = line
+		}
+	case TimeLimit:
+		status, said = http.StatusRequestTimeout, "Execution timeout"
+		if phrases {
+			said = "Time limit exceeded"
+		}
+	case MemoryLimit:
+		said = "Out of memory"
+	case RoundLimit:
+		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
+	case IdleLimit:
+		status, said = http.StatusBadRequest, ErrTokenExpired.Message
+	case Cancelled:
+		said = "Execution was cancelled"
+	case Lost:
+		status, said = http.StatusServiceUnavailable, sandbox.ErrLost.Message
+	case Stopped:
+		status, said = http.StatusServiceUnavailable, "The server is stopping; run the program again"
+	default:
+		said = "Execution failed or timed out"
+	}
+	if phrases {
+		status = http.StatusOK
+	}
+	return status, said
+}
+
+// refusal is the body of a request that was not taken.
+func refusal(e *errs.Error, traceID string) any {
+	body := codeRefusal{
+		Status: "error", Error: e.Message, Message: sentence(e), ErrCode: string(e.Code), ErrMsg: e.Message, ErrDetail: e.Detail, RequestID: traceID,
+	}
+	if e.Code == errs.Unavailable || e.Code == errs.RateLimited {
+		body.ErrorCode = sandbox.FailedUnavailable // it did not begin, so that it made no calls
+	}
+	if e.Code == errs.RateLimited {
+		body.Error, body.RetryAfter = "rate_limited", httpapi.RetryAfter(e)
+	}
+	return body
+}
+
+// codeRefusal has the members of this API's errors and of the envelope.
+type codeRefusal struct {
+	_          struct{}        `additionalProperties:"true"`
+	Status     string          `json:"status" enum:"error"`
+	Error      string          `json:"error" doc:"What is wrong; rate_limited with status 429"`
+	Message    string          `json:"message,omitempty" doc:"What is wrong, and what to do about it"`
+	RetryAfter int             `json:"retry_after_seconds,omitempty"`
+	RequestID  string          `json:"request_id,omitempty" doc:"Names the request in the server's log"`
+	ErrorCode  sandbox.Failure `json:"error_code,omitempty" doc:"runtime_unavailable when the sandbox did not take the program, which has made no calls"`
+	Success    bool            `json:"success" required:"false"`
+	ErrCode    string          `json:"errCode,omitempty" doc:"Stable; programs react to it"`
+	ErrMsg     string          `json:"errMsg,omitempty"`
+	ErrDetail  string          `json:"errDetail,omitempty"`
+}
+
+func sentence(e *errs.Error) string {
+	text := e.Message
+	if e.Detail != "" {
+		if !strings.HasSuffix(text, ".") {
+			text += "."
+		}
+		text += " " + e.Detail
+	}
+	return text
+}
