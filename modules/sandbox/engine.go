@@ -220,7 +220,7 @@ func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 		e.deps.Logger.WarnContext(ctx, "an interpreter died before it took its program", "error", errors.Unwrap(err))
 	}
 	if ctx.Err() != nil {
-		return Result{Status: Cancelled, ExitCode: ExitKilled}, nil // the caller ended it
+		return Result{Status: Cancelled, ExitCode: ExitKilled}, nil //nolint:nilerr // the caller ended it
 	}
 	return Result{}, unavailable(gone)
 }

@@ -54,13 +54,12 @@ func (c *crowd) send(owner string, n int) {
 	}, 5*time.Second, time.Millisecond)
 }
 
-func refused(t *testing.T, err error) *errs.Error {
+func refused(t *testing.T, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*errs.Error](err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, 429, e.Code.Status())
 	require.Positive(t, e.RetryAfter)
-	return e
 }
 
 // One owner has a quarter of the turns and of the queue. Somebody who is at
