@@ -207,3 +207,21 @@ func TestLargeInputsAreNotHeld(t *testing.T) {
 	require.True(t, e.Files[0].Inherited)
 	require.Less(t, p.memory(t, "VmHWM")-start, most, "one that fits")
 }
+
+// A file that a session has of another one is its user's as any other.
+func TestLinksOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		ben := s.another("ben")
+		up := s.upload("/upload", map[string]string{"hers.txt": "secret"}).uploaded(t)
+		hers := file{ID: up.Files[0].FileID, Name: "hers.txt", StorageSessionID: up.SessionID}
+		run := s.code("/exec", map[string]any{"lang": "bash", "code": "true", "files": []any{hers.ref("")}})
+		require.Equal(t, 404, s.send(ben, "GET", "/download/"+run.SessionID+"/"+hers.ID, nil).status)
+		require.Equal(t, 404, s.send(ben, "GET", "/sessions/"+run.SessionID+"/objects/"+hers.ID, nil).status)
+		require.Equal(t, 404, s.send(ben, "DELETE", "/files/"+run.SessionID+"/"+hers.ID, nil).status)
+		require.JSONEq(t, `[]`, s.send(ben, "GET", "/files/"+run.SessionID, nil).raw)
+		theirs := s.codeAs(ben, "/exec", map[string]any{"lang": "bash", "code": "ls", "session_id": run.SessionID})
+		require.Empty(t, theirs.Stdout)
+		require.Equal(t, "secret", s.send(s.key, "GET", "/download/"+run.SessionID+"/"+hers.ID, nil).raw)
+	})
+}

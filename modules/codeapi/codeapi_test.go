@@ -290,3 +290,28 @@ func answer(r codeapi.Reply) []codeapi.ToolResult {
 	}
 	return results
 }
+
+// full is a quota that has room when it is asked first, and none when the files
+// are recorded.
+type full struct{ asked int }
+
+func (q *full) Room(database.Tx, string, int64) error {
+	if q.asked++; q.asked == 1 {
+		return nil
+	}
+	return errs.New(errs.StorageFull, "no room")
+}
+
+// Files that lose the last room to others while they are stored leave nothing.
+func TestUploadsThatDoNotFitLeaveNothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		f.Quota = &full{}
+		_, _, _, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "a"), upload("b", "b")})
+		require.Equal(t, errs.StorageFull, errs.CodeOf(err))
+		keys, err := f.Objects.List(t.Context(), "code/")
+		require.NoError(t, err)
+		require.Empty(t, keys)
+	})
+}
