@@ -58,6 +58,8 @@ fi
 rm -rf "$copy"
 mkdir "$copy"
 trap 'rm -rf "$copy"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 git ls-files -z --cached --others --exclude-standard |
 	while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
 	tar --null --files-from=- --create --file=- | tar --extract --directory="$copy" --file=-
