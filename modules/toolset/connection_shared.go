@@ -132,11 +132,11 @@ func (s *Service) shared(ctx context.Context, t Toolset, stale string) (string, 
 	}
 	opened, err := s.Box.Open(t.credential)
 	if err != nil {
-		return "", fmt.Errorf("credential of %s: %w", t.Key, err)
+		return "", broken(t.Key, fmt.Errorf("credential: %w", err))
 	}
 	c, err := parseCredential(opened)
 	if err != nil {
-		return "", fmt.Errorf("credential of %s: %w", t.Key, err)
+		return "", broken(t.Key, fmt.Errorf("credential: %w", err))
 	}
 	return s.Accounts.Connect(ctx, t.ProviderUser, toolkit, strings.TrimSpace(c.Value.Reveal()))
 }

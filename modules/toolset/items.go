@@ -159,17 +159,17 @@ func (s *Service) formOf(r inventoryRow) (installForm, error) {
 	var f installForm
 	for text, into := range map[string]any{r.AuthPatterns: &f.patterns, r.ConfigItems: &f.items} {
 		if err := json.Unmarshal([]byte(text), into); err != nil {
-			return f, fmt.Errorf("what is given for %s: %w", r.Key, err)
+			return f, broken(r.Key, fmt.Errorf("what is given for it: %w", err))
 		}
 	}
 	if l, ok := s.legacy[r.Key]; ok && r.Type == typeRegular && len(f.patterns) == 0 {
 		var items []Item
 		if err := json.Unmarshal(l.CredentialItems, &items); err != nil {
-			return f, fmt.Errorf("what is given for %s: %w", r.Key, err)
+			return f, broken(r.Key, fmt.Errorf("what is given for it: %w", err))
 		}
 		f.patterns = []Pattern{{Type: authCredentials, CredentialItems: items}}
 		if err := json.Unmarshal(l.ConfigItems, &f.items); err != nil {
-			return f, fmt.Errorf("what is given for %s: %w", r.Key, err)
+			return f, broken(r.Key, fmt.Errorf("what is given for it: %w", err))
 		}
 	}
 	switch {

@@ -51,7 +51,7 @@ func (s *Service) coded(h database.Handle, t Toolset, row usableRow) (Toolset, e
 		return t, err
 	}
 	if t.Config, err = configOf(row.Config); err != nil {
-		return t, fmt.Errorf("config of %s: %w", t.Key, err)
+		return t, broken(t.Key, fmt.Errorf("config: %w", err))
 	}
 	t.credential = row.credential(deref(item.APIKey))
 	if !row.IsGlobal && len(t.Config) > 0 {

@@ -32,7 +32,8 @@ type Deps struct {
 	Legacy []legacy.Toolset
 	// Wait pauses until another caller has done what both need; nil for the
 	// wall clock.
-	Wait   func(ctx context.Context, d time.Duration) error
+	Wait func(ctx context.Context, d time.Duration) error
+	// Logger says why a toolset is broken; nil discards that.
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -52,6 +53,9 @@ func New(d Deps) *Module {
 	}
 	if d.Wait == nil {
 		d.Wait = lifecycle.Pause
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{Deps: d, parsed: &parsedCache{entries: map[string]parsed{}}, legacy: map[string]legacyToolset{}}
 	for _, t := range d.Legacy {

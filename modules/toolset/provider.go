@@ -48,7 +48,7 @@ func (s *Service) provided(ctx context.Context, h database.Handle, uid string, t
 		return t, err
 	}
 	if t.Prices, err = s.Pricer.ParseProvided(deref(item.CreditBilling), rates); err != nil {
-		return t, fmt.Errorf("prices of %s: %w", t.Key, err)
+		return t, broken(t.Key, fmt.Errorf("prices: %w", err))
 	}
 	if t.Kind == ComposioOAuth {
 		t.ProviderUser = uid
@@ -134,11 +134,11 @@ func (s *Service) defineProvided(ctx context.Context, h database.Handle, key str
 		}
 		m, err := methodOf(tool)
 		if err != nil {
-			return Definition{}, err
+			return Definition{}, broken(key, err)
 		}
 		schema, err := withFileTitle(m.Request)
 		if err != nil {
-			return Definition{}, fmt.Errorf("schema of %s.%s: %w", key, m.Name, err)
+			return Definition{}, broken(key, fmt.Errorf("schema of %s: %w", m.Name, err))
 		}
 		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema, Callers: m.Callers()})
 	}

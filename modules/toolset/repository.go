@@ -233,7 +233,7 @@ func (r methodRow) method() (Method, error) {
 	}
 	if r.AdapterConfig != nil {
 		if err := json.Unmarshal([]byte(*r.AdapterConfig), &m.Adapter); err != nil {
-			return m, fmt.Errorf("adapter_config of %s.%s: %w", r.InventoryKey, r.Name, err)
+			return m, broken(r.InventoryKey, fmt.Errorf("adapter_config of %s: %w", r.Name, err))
 		}
 	}
 	return m, nil
@@ -263,7 +263,7 @@ func (r inventoryRow) egress() ([]netip.Prefix, error) {
 	}
 	var out []netip.Prefix
 	if err := json.Unmarshal([]byte(*r.Egress), &out); err != nil {
-		return nil, fmt.Errorf("egress of %s: %w", r.Key, err)
+		return nil, broken(r.Key, fmt.Errorf("egress: %w", err))
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package toolset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -27,6 +28,19 @@ const (
 // reference: builtin, then the caller's own MCP server of that name, then the
 // caller's own toolset, then the one of everybody.
 func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Toolset, error) {
+	t, err := s.identify(ctx, a, key)
+	s.report(ctx, err)
+	return t, err
+}
+
+// report logs why a toolset is broken: callers are only told that it is.
+func (s *Service) report(ctx context.Context, err error) {
+	if cause, ok := errors.AsType[unreadable](err); ok {
+		s.Logger.ErrorContext(ctx, "a stored toolset cannot be read", "toolset", cause.key, "error", cause)
+	}
+}
+
+func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Toolset, error) {
 	if ptc.IsBuiltin(key) {
 		return Toolset{Key: key, Name: key, Kind: Builtin}, nil
 	}
@@ -131,7 +145,7 @@ func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
 		return p, err
 	}
 	if p.prices, err = s.Pricer.ParsePrices(deref(item.CreditBilling), priced(p.methods)); err != nil {
-		return p, fmt.Errorf("prices of %s: %w", item.Key, err)
+		return p, broken(item.Key, fmt.Errorf("prices: %w", err))
 	}
 	s.parsed.mu.Lock()
 	defer s.parsed.mu.Unlock()
@@ -152,6 +166,12 @@ func priced(methods []Method) []billing.Priced {
 // to see: the user's own credential if the toolset is the user's, the
 // operator's otherwise.
 func (s *Service) Method(ctx context.Context, _ actor.Actor, t Toolset, name string) (Method, Credential, error) {
+	m, c, err := s.method(ctx, t, name)
+	s.report(ctx, err)
+	return m, c, err
+}
+
+func (s *Service) method(ctx context.Context, t Toolset, name string) (Method, Credential, error) {
 	if t.Kind == ComposioOAuth || t.Kind == ComposioAPIKey {
 		return s.providedMethod(ctx, t, name)
 	}
@@ -169,11 +189,11 @@ func (s *Service) Method(ctx context.Context, _ actor.Actor, t Toolset, name str
 	}
 	opened, err := s.Box.Open(t.credential)
 	if err != nil {
-		return Method{}, Credential{}, fmt.Errorf("credential of %s: %w", t.Key, err)
+		return Method{}, Credential{}, broken(t.Key, fmt.Errorf("credential, sealed with another ENCRYPTION_KEY perhaps: %w", err))
 	}
 	c, err := parseCredential(opened)
 	if err != nil {
-		return Method{}, Credential{}, fmt.Errorf("credential of %s: %w", t.Key, err)
+		return Method{}, Credential{}, broken(t.Key, fmt.Errorf("credential: %w", err))
 	}
 	return t.methods[i], c, nil
 }

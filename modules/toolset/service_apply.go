@@ -19,10 +19,11 @@ import (
 // Report says what Apply did, by toolset key in the order of the files.
 type Report struct{ Created, Updated, Unchanged []string }
 
-// Apply loads toolset files into the inventory, all or nothing. Applying the
-// same files again changes nothing. Methods that are no longer in a
-// toolset's file are switched off; toolsets without a file stay as they are.
-// The error lists everything that is wrong, as file:line: message.
+// Apply loads toolset files into the inventory, all or nothing. Whatever was
+// there before, a toolset then is what its file says, as if the database had
+// been empty. Applying the same files again changes nothing. Toolsets without
+// a file stay as they are. The error lists everything that is wrong, as
+// file:line: message.
 func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
 	items, err := checkFiles(files, s.Variables, s.Pricer, slices.Collect(maps.Keys(s.legacy)))
 	if err != nil {
@@ -85,6 +86,11 @@ func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err 
 	created = errors.Is(err, database.ErrNotFound)
 	if err != nil && !created {
 		return false, false, err
+	}
+	if !created && !now.After(before.UpdatedAt) {
+		// Readers keep what they parsed while updated_at stays: it has to move,
+		// also between two processes whose clocks differ.
+		now = before.UpdatedAt.Add(time.Microsecond)
 	}
 	if created {
 		if err := s.rows.insertInventory(tx, s.inventoryOf(i, now)); err != nil {
@@ -154,13 +160,13 @@ func (s *Service) differences(before inventoryRow, i item) map[string]any {
 	want := s.inventoryOf(i, before.CreatedAt)
 	columns := map[string]any{}
 	compare(columns, "name", before.Name, want.Name)
-	compare(columns, "domain", deref(before.Domain), deref(want.Domain))
+	compareOptional(columns, "domain", before.Domain, want.Domain)
 	compare(columns, "label_dict", before.LabelDict, want.LabelDict)
 	compare(columns, "description_dict", before.DescriptionDict, want.DescriptionDict)
 	compare(columns, "type", before.Type, want.Type)
 	compare(columns, "enabled", before.Enabled, want.Enabled)
-	compare(columns, "credit_billing", deref(before.CreditBilling), deref(want.CreditBilling))
-	compare(columns, "egress", deref(before.Egress), deref(want.Egress))
+	compareOptional(columns, "credit_billing", before.CreditBilling, want.CreditBilling)
+	compareOptional(columns, "egress", before.Egress, want.Egress)
 	compare(columns, "auth_patterns", before.AuthPatterns, want.AuthPatterns)
 	compare(columns, "config_items", before.ConfigItems, want.ConfigItems)
 	if !s.sameCredential(before.APIKey, i.credential) {
@@ -174,6 +180,14 @@ func (s *Service) differences(before inventoryRow, i item) map[string]any {
 
 func compare[T comparable](columns map[string]any, name string, before, want T) {
 	if before != want {
+		columns[name] = want
+	}
+}
+
+// compareOptional is compare for a column that is NULL where there is nothing:
+// an empty text is not nothing, and readers may fail on it.
+func compareOptional(columns map[string]any, name string, before, want *string) {
+	if (before == nil) != (want == nil) || deref(before) != deref(want) {
 		columns[name] = want
 	}
 }
@@ -299,7 +313,7 @@ func methodDifferences(before, want methodRow) map[string]any {
 	compare(columns, "http_method", before.HTTPMethod, want.HTTPMethod)
 	compare(columns, "request_schema", before.RequestSchema, want.RequestSchema)
 	compare(columns, "response_schema", before.ResponseSchema, want.ResponseSchema)
-	compare(columns, "adapter_config", deref(before.AdapterConfig), deref(want.AdapterConfig))
+	compareOptional(columns, "adapter_config", before.AdapterConfig, want.AdapterConfig)
 	compare(columns, "allowed_callers", before.AllowedCallers, want.AllowedCallers)
 	compare(columns, "enabled", before.Enabled, true)
 	if before.DeletedAt != nil {
@@ -308,7 +322,8 @@ func methodDifferences(before, want methodRow) map[string]any {
 	return columns
 }
 
-// applyGlobal keeps the row that makes a toolset everybody's.
+// applyGlobal keeps the row that makes a toolset everybody's, or deletes it
+// where the toolset is nobody's until a user installs it.
 func (s *Service) applyGlobal(tx database.Tx, i item, now time.Time) (changed bool, err error) {
 	before, err := s.rows.global(tx.Handle, i.key)
 	switch {
@@ -321,12 +336,15 @@ func (s *Service) applyGlobal(tx database.Tx, i item, now time.Time) (changed bo
 		})
 	case err != nil:
 		return false, err
+	case !i.global:
+		return true, s.rows.updateGlobal(tx, i.key, map[string]any{"deleted_at": now, "updated_at": now})
 	}
 	columns := map[string]any{}
 	compare(columns, "name", before.Name, i.name)
-	compare(columns, "auth_type", deref(before.AuthType), i.authType)
-	compare(columns, "config", deref(before.Config), i.config)
-	compare(columns, "enabled", before.Enabled, i.enabled && i.global)
+	compareOptional(columns, "auth_type", before.AuthType, &i.authType)
+	compareOptional(columns, "auth_data", before.AuthData, nil)
+	compareOptional(columns, "config", before.Config, optional(i.config))
+	compare(columns, "enabled", before.Enabled, i.enabled)
 	compare(columns, "uninstalled", before.Uninstalled, false)
 	if len(columns) == 0 {
 		return false, nil

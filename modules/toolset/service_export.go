@@ -51,6 +51,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 		case errs.CodeOf(err) == errs.Internal || ctx.Err() != nil:
 			return nil, nil, err
 		default:
+			s.report(ctx, err)
 			failures = append(failures, Failure{Key: key, Problem: err})
 		}
 	}
@@ -81,7 +82,7 @@ func (s *Service) define(ctx context.Context, h database.Handle, key string, kin
 	for _, m := range p.methods {
 		schema, err := withFileTitle(m.Request)
 		if err != nil {
-			return Definition{}, fmt.Errorf("schema of %s.%s: %w", key, m.Name, err)
+			return Definition{}, broken(key, fmt.Errorf("schema of %s: %w", m.Name, err))
 		}
 		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema, Callers: m.Callers()})
 	}

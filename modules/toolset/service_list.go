@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,7 +27,8 @@ type InventoryItem struct {
 // known here.
 func (i InventoryItem) Methods() []Method { return i.methods }
 
-// Inventory describes every toolset that this server offers, by key.
+// Inventory describes every toolset that this server offers, by key. One whose
+// row cannot be read is left out and logged.
 func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
 	h := s.DB.Read(ctx)
 	rows, err := s.rows.inventories(h)
@@ -42,6 +44,10 @@ func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
 			continue
 		}
 		item, err := s.describe(h, r)
+		if _, ok := errors.AsType[unreadable](err); ok {
+			s.report(ctx, err) // the others can be used
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

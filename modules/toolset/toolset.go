@@ -123,6 +123,26 @@ type Polling struct {
 // Timeout is TimeoutMS as a duration.
 func (a Adapter) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * time.Millisecond }
 
+// broken says that what is stored about a toolset cannot be read. It concerns
+// that toolset alone: whoever lists several goes on without it.
+func broken(key string, cause error) error {
+	return errs.Newf(errs.Unavailable, "Toolset %s cannot be used: what the server has stored about it cannot be read.", key).
+		Do("If it is one of your own, install it again; otherwise the administrator applies its file again. The server's log has the reason.").
+		With(unreadable{key, cause})
+}
+
+// unreadable is the cause of a broken toolset.
+type unreadable struct {
+	key   string
+	cause error
+}
+
+// Error implements error.
+func (u unreadable) Error() string { return "toolset " + u.key + ": " + u.cause.Error() }
+
+// Unwrap returns what could not be read.
+func (u unreadable) Unwrap() error { return u.cause }
+
 // missing starts as the wire contract's sentence does.
 func missing(key string) error {
 	return errs.Newf(errs.ToolsetMissing, "Toolset not found: %s.", key).

@@ -309,7 +309,7 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 		got, err = s.Identify(t.Context(), ben, "weather")
 		require.NoError(t, err)
 		_, _, err = s.Method(t.Context(), ben, got, "forecast")
-		require.ErrorContains(t, err, "credential of weather")
+		require.ErrorContains(t, err, "Toolset weather cannot be used")
 	})
 }
 
