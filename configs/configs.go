@@ -7,6 +7,7 @@
 package configs
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -16,7 +17,8 @@ import (
 //
 // In the file an int64 is a size in bytes ("10MiB" or a number), a duration
 // has a unit ("15s", "1d"), and a list is a YAML list or one comma-separated
-// text.
+// text, without empty items. What cannot be read is refused, whatever its type;
+// so are control characters.
 type Config struct {
 	Server        Server        `key:"server"`
 	Database      Database      `key:"database"`
@@ -118,8 +120,9 @@ type PTC struct {
 	ToolsetAllowlist string `key:"toolsetAllowlist" env:"PTC_TOOLSET_ALLOWLIST" also:"list"`
 	ToolsetBlocklist string `key:"toolsetBlocklist" env:"PTC_TOOLSET_BLOCKLIST" also:"list"`
 	Sequential       string `key:"sequential" env:"PTC_SEQUENTIAL"`
-	RolloutPercent   string `key:"rolloutPercent" env:"PTC_ROLLOUT_PERCENT" also:"number"`
-	RolloutSalt      string `key:"rolloutSalt" env:"PTC_ROLLOUT_SALT"`
+	// RolloutPercent is a share of the users, 0 to 100.
+	RolloutPercent Decimal `key:"rolloutPercent" env:"PTC_ROLLOUT_PERCENT"`
+	RolloutSalt    string  `key:"rolloutSalt" env:"PTC_ROLLOUT_SALT"`
 	// CallIDSeparator stands between the kind and the UUID of a call id.
 	CallIDSeparator string `key:"callIdSeparator" env:"PTC_CALL_ID_SEPARATOR"`
 	// PollInterval is how often an event stream looks without being woken.
@@ -228,8 +231,8 @@ type Model struct {
 	Retries int           `key:"retries" env:"MODEL_RETRIES"`
 	Timeout time.Duration `key:"timeout" env:"MODEL_TIMEOUT"`
 	// InputPrice and OutputPrice are credits for a million tokens.
-	InputPrice  string `key:"inputPrice" env:"MODEL_INPUT_PRICE" also:"number"`
-	OutputPrice string `key:"outputPrice" env:"MODEL_OUTPUT_PRICE" also:"number"`
+	InputPrice  Decimal `key:"inputPrice" env:"MODEL_INPUT_PRICE"`
+	OutputPrice Decimal `key:"outputPrice" env:"MODEL_OUTPUT_PRICE"`
 	// LogOutput writes the output of every response to the log, without the
 	// credentials that can be recognised in it.
 	LogOutput bool `key:"logOutput" env:"MODEL_LOG_OUTPUT"`
@@ -318,9 +321,9 @@ type Tool struct {
 	// MaxPerKey and MaxPerRun bound those of one API key and of one run.
 	// RatePerKey and RatePerRun bound how many begin in a second; 0 is no bound.
 	MaxPerKey  int     `key:"maxPerKey" env:"TOOL_MAX_PER_KEY"`
-	RatePerKey float64 `key:"ratePerKey" env:"TOOL_RATE_PER_KEY"`
+	RatePerKey Decimal `key:"ratePerKey" env:"TOOL_RATE_PER_KEY"`
 	MaxPerRun  int     `key:"maxPerRun" env:"TOOL_MAX_PER_RUN"`
-	RatePerRun float64 `key:"ratePerRun" env:"TOOL_RATE_PER_RUN"`
+	RatePerRun Decimal `key:"ratePerRun" env:"TOOL_RATE_PER_RUN"`
 	// ContentTokens is the most of a web page that a tool returns.
 	ContentTokens int `key:"contentTokens" env:"MAX_TOOL_RESULT_TOKENS"`
 	// BreakerFailures of twice as many calls to an upstream that got no answer
@@ -332,15 +335,16 @@ type Tool struct {
 // Billing is what the credits depend on besides the prices.
 type Billing struct {
 	// USDToCredits is how many credits a dollar is.
-	USDToCredits float64 `key:"usdToCredits" env:"USD_TO_CREDITS_RATE"`
-	// FreeToolsets are the keys of toolsets that cost nothing.
+	USDToCredits Decimal `key:"usdToCredits" env:"USD_TO_CREDITS_RATE"`
+	// FreeToolsets are the keys of toolsets that cost nothing. The only item
+	// "none" is no toolset.
 	FreeToolsets []string `key:"freeToolsets" env:"BILLING_FREE_TOOLSETS"`
 	// RunLimit and DayLimit are the most credits that a run, and a user in a
 	// day (UTC), may spend; Overdraft is how far a balance may go below
-	// nothing. Empty is no limit.
-	RunLimit  string `key:"runLimit" env:"BILLING_RUN_LIMIT" also:"number"`
-	DayLimit  string `key:"dayLimit" env:"BILLING_DAY_LIMIT" also:"number"`
-	Overdraft string `key:"overdraft" env:"BILLING_OVERDRAFT" also:"number"`
+	// nothing. nil, written as nothing, is no limit.
+	RunLimit  *Decimal `key:"runLimit" env:"BILLING_RUN_LIMIT"`
+	DayLimit  *Decimal `key:"dayLimit" env:"BILLING_DAY_LIMIT"`
+	Overdraft *Decimal `key:"overdraft" env:"BILLING_OVERDRAFT"`
 }
 
 // Composio is the service behind toolsets of type external_oauth and
@@ -357,7 +361,7 @@ type Composio struct {
 	// User is who has the accounts that all users share.
 	User string `key:"user" env:"COMPOSIO_USER"`
 	// Egress are networks beyond the public internet where the service is.
-	Egress []string `key:"egress" env:"COMPOSIO_EGRESS"`
+	Egress []netip.Prefix `key:"egress" env:"COMPOSIO_EGRESS"`
 }
 
 // Toolsets is where the toolset files are.

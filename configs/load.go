@@ -25,6 +25,10 @@ const FileVariable = "PORTICO_CONFIG"
 // being the same everywhere, it keeps development data readable.
 const developmentKey = "ccbce6fa3d6a678170e5b1ef6d3f730d42ead38ea89f797b34c5bf869462bcde"
 
+// noToolset empties a list of toolsets: an empty variable would leave the
+// default in force.
+const noToolset = "none"
+
 // Options say where the configuration comes from.
 type Options struct {
 	// File is the YAML file; empty means the one FileVariable names, or none.
@@ -144,8 +148,8 @@ func (l *loader) set(s setting, base, own *viper.Viper, env map[string]string) {
 }
 
 // findUnknown reports keys of the file that are no settings. A variable of the
-// environment can belong to anybody; only the prefix of the PTC reference is
-// ours, and a list that silently does not apply would be dangerous.
+// environment can belong to anybody; of those that look like ours, a list or a
+// limit that silently does not apply would be dangerous.
 func (l *loader) findUnknown(own *viper.Viper, env map[string]string) {
 	keys := map[string]bool{}
 	groups := map[string]bool{}
@@ -172,7 +176,7 @@ func (l *loader) findUnknown(own *viper.Viper, env map[string]string) {
 		}
 	}
 	for name := range env {
-		if strings.HasPrefix(name, "PTC_") && !names[name] {
+		if (strings.HasPrefix(name, "PTC_") || strings.HasPrefix(name, "BILLING_")) && !names[name] {
 			l.warn(name + " is set but is not a setting; see .env.example for the names")
 		}
 	}
@@ -196,6 +200,9 @@ func (l *loader) warn(text string) {
 // finish fills in what depends on other settings.
 func (l *loader) finish() {
 	c := l.config
+	if slices.Equal(c.Billing.FreeToolsets, []string{noToolset}) {
+		c.Billing.FreeToolsets = []string{}
+	}
 	c.Server.Endpoint = strings.TrimRight(c.Server.Endpoint, "/")
 	c.Sandbox.S3Lib.PathPrefix = strings.Trim(c.Sandbox.S3Lib.PathPrefix, "/")
 	if c.Server.Mode == Production {

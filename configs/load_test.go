@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,12 +107,12 @@ func TestSources(t *testing.T) {
 		"empty group in the file":    {"ptc:\nlog:\n", nil, ptcMode, ""},
 		"raw text is not judged":     {"", []string{"PTC_MODE=sometimes"}, ptcMode, "sometimes"},
 		"keys ignore case":           {"PTC: {MODE: on}", nil, ptcMode, "on"},
-		"percent as a number":        {"ptc: {rolloutPercent: 12.5}", nil, func(c *configs.Config) any { return c.PTC.RolloutPercent }, "12.5"},
+		"percent as a number":        {"ptc: {rolloutPercent: 12.5}", nil, func(c *configs.Config) any { return c.PTC.RolloutPercent }, 25 * configs.One / 2},
 		"sequential as a bool":       {"ptc: {sequential: true}", nil, func(c *configs.Config) any { return c.PTC.Sequential }, "true"},
 		"allowlist as a list":        {"ptc: {userAllowlist: [u-1, u-2]}", nil, func(c *configs.Config) any { return c.PTC.UserAllowlist }, "u-1,u-2"},
 		"allowlist as text":          {"", []string{"PTC_USER_ALLOWLIST=u-1,u-2"}, func(c *configs.Config) any { return c.PTC.UserAllowlist }, "u-1,u-2"},
 		"origins as a list":          {"server: {origins: ['https://a.test', 'https://b.test']}", nil, func(c *configs.Config) any { return c.Server.Origins }, []string{"https://a.test", "https://b.test"}},
-		"origins as text":            {"", []string{"ORIGIN=https://a.test, https://b.test,"}, func(c *configs.Config) any { return c.Server.Origins }, []string{"https://a.test", "https://b.test"}},
+		"origins as text":            {"", []string{"ORIGIN=https://a.test, https://b.test"}, func(c *configs.Config) any { return c.Server.Origins }, []string{"https://a.test", "https://b.test"}},
 		"milliseconds":               {"", []string{"PTC_POLL_INTERVAL_MS=250"}, func(c *configs.Config) any { return c.PTC.PollInterval }, 250 * time.Millisecond},
 		"milliseconds with a unit":   {"", []string{"SANDBOX_TIMEOUT_MS=2s"}, func(c *configs.Config) any { return c.Sandbox.Timeout }, 2 * time.Second},
 		"milliseconds in the file":   {"sandbox: {timeout: 2000}", nil, func(c *configs.Config) any { return c.Sandbox.Timeout }, 2 * time.Second},
@@ -119,7 +120,13 @@ func TestSources(t *testing.T) {
 		"days and hours":             {"", []string{"JWT_EXPIRATION_TIME=1d12h"}, func(c *configs.Config) any { return c.Server.JWTExpiration }, 36 * time.Hour},
 		"size with a unit":           {"tool: {outputCap: 512KiB}", nil, func(c *configs.Config) any { return c.Tool.OutputCap }, int64(512 << 10)},
 		"size as a number":           {"tool: {outputCap: 2048}", nil, func(c *configs.Config) any { return c.Tool.OutputCap }, int64(2048)},
-		"rate":                       {"", []string{"USD_TO_CREDITS_RATE=99.5"}, func(c *configs.Config) any { return c.Billing.USDToCredits }, 99.5},
+		"rate":                       {"", []string{"USD_TO_CREDITS_RATE=99.5"}, func(c *configs.Config) any { return c.Billing.USDToCredits }, 199 * configs.One / 2},
+		"free toolsets":              {"", nil, func(c *configs.Config) any { return c.Billing.FreeToolsets }, []string{"nano_banana_pro", "instagram", "facebook", "twitter", "fish_audio", "seedream_image"}},
+		"no free toolsets":           {"", []string{"BILLING_FREE_TOOLSETS=none"}, func(c *configs.Config) any { return c.Billing.FreeToolsets }, []string{}},
+		"limit":                      {"", []string{"BILLING_DAY_LIMIT=0.5"}, func(c *configs.Config) any { return *c.Billing.DayLimit }, configs.One / 2},
+		"limit of nothing":           {"", []string{"BILLING_DAY_LIMIT=0"}, func(c *configs.Config) any { return *c.Billing.DayLimit }, configs.Decimal(0)},
+		"no limit":                   {"billing: {dayLimit: }", nil, func(c *configs.Config) any { return c.Billing.DayLimit == nil }, true},
+		"networks are masked":        {"composio: {egress: [10.1.2.3/16]}", nil, func(c *configs.Config) any { return fmt.Sprint(c.Composio.Egress) }, "[10.1.0.0/16]"},
 		"bool":                       {"", []string{"S3_PATH_STYLE=no"}, func(c *configs.Config) any { return c.ObjectStorage.S3.PathStyle }, false},
 		"endpoint loses its slash":   {"", []string{"ENDPOINT=https://api.test/base/"}, func(c *configs.Config) any { return c.Server.Endpoint }, "https://api.test/base"},
 		"prefix loses its slashes":   {"", []string{"SANDBOX_S3LIB_PATH_PREFIX=/tmp/sdk/"}, func(c *configs.Config) any { return c.Sandbox.S3Lib.PathPrefix }, "tmp/sdk"},
@@ -169,6 +176,21 @@ func TestProblems(t *testing.T) {
 		"number":                    {"", []string{"SANDBOX_POOL=1.5"}, "must be a whole number"},
 		"rate is text":              {"", []string{"USD_TO_CREDITS_RATE=NaN"}, "USD_TO_CREDITS_RATE (billing.usdToCredits) must be a number"},
 		"rate is nothing":           {"", []string{"USD_TO_CREDITS_RATE=0"}, "must be more than 0"},
+		"limit with separators":     {"", []string{"BILLING_DAY_LIMIT=1_000"}, "BILLING_DAY_LIMIT (billing.dayLimit) must be a number such as 100 or 2.5"},
+		"limit in YAML's quotes":    {`billing: {runLimit: "1_000"}`, nil, "BILLING_RUN_LIMIT (billing.runLimit) must be a number"},
+		"limit that is infinite":    {"billing: {runLimit: 1e309}", nil, "BILLING_RUN_LIMIT (billing.runLimit) must be a number"},
+		"limit of six digits":       {"billing: {runLimit: 0.1234567}", nil, "BILLING_RUN_LIMIT (billing.runLimit) must be a number"},
+		"network":                   {"composio: {egress: [10.1.0.0/16, 10.2.0.0]}", nil, "COMPOSIO_EGRESS (composio.egress) must be networks such as 10.1.0.0/16"},
+		"empty item":                {"", []string{"ORIGIN=https://a.test,,https://b.test"}, "ORIGIN (server.origins) must be a list without empty items"},
+		"empty item in the file":    {`server: {origins: ["https://a.test", ""]}`, nil, "ORIGIN (server.origins) item 2: must not be empty"},
+		"no toolset and another":    {"", []string{"BILLING_FREE_TOOLSETS=none,twitter"}, "BILLING_FREE_TOOLSETS (billing.freeToolsets) must be keys"},
+		"line break":                {`agent: {maxRuns: "5\n6"}`, nil, "AGENT_MAX_RUNS (agent.maxRuns) must be one line"},
+		"NUL":                       {`sandbox: {root: "/root\0"}`, nil, "SANDBOX_ROOT (sandbox.root) must be one line"},
+		"no UTF-8":                  {"", []string{"CODEAPI_USER=\xff"}, "CODEAPI_USER (codeApi.user) must be one line"},
+		"sequence":                  {"", []string{"PTC_SEQUENTIAL=ture"}, "PTC_SEQUENTIAL (ptc.sequential) must be true or false"},
+		"percent":                   {"", []string{"PTC_ROLLOUT_PERCENT=101"}, "PTC_ROLLOUT_PERCENT (ptc.rolloutPercent) must be between 0 and 100"},
+		"half of the headers":       {"", []string{"MODEL_HEADERS=X-Team: blue,oops"}, "MODEL_HEADERS (model.headers) must be headers"},
+		"a header twice":            {"", []string{"MODEL_HEADERS=X-Team: blue,X-Team: red"}, "must not name a header twice"},
 		"bool":                      {"", []string{"DEMO_ENABLED=maybe"}, "must be true or false"},
 		"mode":                      {"", []string{"PORTICO_MODE=prod"}, "must be development or production"},
 		"listen":                    {"", []string{"PORTICO_LISTEN=5800"}, "PORTICO_LISTEN (server.listen) must be an address"},
@@ -199,7 +221,7 @@ func TestProblems(t *testing.T) {
 		"model address":             {"", []string{"MODEL_BASE_URL=api.example.com"}, "MODEL_BASE_URL (model.baseUrl) must be a URL"},
 		"model headers":             {"", []string{"MODEL_HEADERS=X Team: blue"}, "MODEL_HEADERS (model.headers) must be headers"},
 		"model headers of nothing":  {"", []string{"MODEL_HEADERS=blue"}, "MODEL_HEADERS (model.headers) must be headers"},
-		"model price":               {"", []string{"MODEL_INPUT_PRICE=much"}, "MODEL_INPUT_PRICE (model.inputPrice) must be credits"},
+		"model price":               {"", []string{"MODEL_INPUT_PRICE=much"}, "MODEL_INPUT_PRICE (model.inputPrice) must be a number"},
 		"code timeout":              {"", []string{"PTC_TIMEOUT=301"}, "PTC_TIMEOUT (agent.codeTimeout) must be between 1 and 300 seconds"},
 		"sandbox most over limit":   {"", []string{"SANDBOX_MAX_TIMEOUT_MS=300001"}, "between 1000 and 300000"},
 		"tool timeout":              {"", []string{"TOOL_TIMEOUT=301s"}, "at most TOOL_MAX_TIMEOUT"},
@@ -235,10 +257,10 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnknownPTCVariableIsAWarning(t *testing.T) {
+func TestUnknownVariablesOfListsAndLimitsAreWarnings(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, "", production("PTC_TOOLSET_BLOCKLST=notion", "OTHER=1")...)
-	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "PTC_TOOLSET_BLOCKLST") {
+	c := mustLoad(t, "", production("PTC_TOOLSET_BLOCKLST=notion", "BILLING_DAY_LIMT=5", "OTHER=1")...)
+	if len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "BILLING_DAY_LIMT") || !strings.Contains(c.Warnings[1], "PTC_TOOLSET_BLOCKLST") {
 		t.Errorf("Warnings = %q", c.Warnings)
 	}
 }

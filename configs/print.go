@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -44,23 +45,41 @@ func (s setting) yaml() (string, error) {
 		return v.String(), nil
 	case int64:
 		return sizeText(v), nil
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case *Decimal:
+		if v == nil {
+			return quote("")
+		}
+		return v.yaml()
+	case Decimal:
+		return v.yaml()
 	case int, bool:
 		return fmt.Sprint(v), nil
 	case []string:
-		items := make([]string, len(v))
-		for i, item := range v {
-			text, err := quote(item)
-			if err != nil {
-				return "", err
-			}
-			items[i] = text
-		}
-		return "[" + strings.Join(items, ", ") + "]", nil
+		return quoteAll(v)
+	case []netip.Prefix:
+		return quoteAll(v)
 	default:
 		return quote(fmt.Sprint(v))
 	}
+}
+
+func (d Decimal) yaml() (string, error) {
+	if d >= yamlExact*One && d%One != 0 {
+		return quote(d.String())
+	}
+	return d.String(), nil
+}
+
+func quoteAll[T any](items []T) (string, error) {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		text, err := quote(fmt.Sprint(item))
+		if err != nil {
+			return "", err
+		}
+		texts[i] = text
+	}
+	return "[" + strings.Join(texts, ", ") + "]", nil
 }
 
 func quote(text string) (string, error) {

@@ -4,25 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // setting is one value of a Config with its two names.
 type setting struct {
 	key   string        // in the file, "server.listen"
 	env   string        // in the environment, "PORTICO_LISTEN"
-	also  string        // what else a text may be in the file: asNumber, asList or nothing
+	also  string        // what else a text may be in the file: asList or nothing
 	value reflect.Value // the field, settable
 }
 
-// Values of the tag "also" of a text.
-const (
-	asNumber = "number"
-	asList   = "list"
-)
+// asList is the value of the tag "also" of a text that may be a list.
+const asList = "list"
 
 // name is how a problem with the setting calls it.
 func (s setting) name() string { return s.env + " (" + s.key + ")" }
@@ -62,6 +62,9 @@ func Variables() []string {
 // place.
 func (s setting) setText(text string) error {
 	text = strings.TrimSpace(text)
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return errors.New("must be one line of UTF-8 text without control characters")
+	}
 	switch target := s.value.Addr().Interface().(type) {
 	case *time.Duration:
 		// The variables that carry their unit in the name hold plain numbers.
@@ -70,14 +73,17 @@ func (s setting) setText(text string) error {
 		}
 		return parse(target, text, parseDuration)
 	case *[]string:
-		*target = splitList(text)
-		return nil
+		return parse(target, text, splitList)
+	case *[]netip.Prefix:
+		return parse(target, text, parseNetworks)
+	case *Decimal:
+		return parse(target, text, parseDecimal)
+	case **Decimal:
+		return parse(target, text, parseLimit)
 	case *int:
 		return parse(target, text, parseInt)
 	case *int64:
 		return parse(target, text, parseSize)
-	case *float64:
-		return parse(target, text, parseFloat)
 	case *bool:
 		return parse(target, text, parseBool)
 	}
@@ -108,13 +114,15 @@ func (s setting) textOf(raw any) (string, error) {
 	if !isList {
 		return s.scalarText(raw)
 	}
-	_, takesList := reflect.TypeAssert[[]string](s.value)
-	if !takesList && s.also != asList {
+	if s.value.Kind() != reflect.Slice && s.also != asList {
 		return "", errors.New("must be one value, not a list")
 	}
 	items := make([]string, len(list))
 	for i, item := range list {
 		text, err := s.scalarText(item)
+		if err == nil && strings.TrimSpace(text) == "" {
+			err = errors.New("must not be empty")
+		}
 		if err != nil {
 			return "", fmt.Errorf("item %d: %w", i+1, err)
 		}
@@ -126,7 +134,7 @@ func (s setting) textOf(raw any) (string, error) {
 // scalarText undoes what YAML did to a scalar. A number that is meant as text
 // cannot be restored (007 became 7), so it has to be quoted.
 func (s setting) scalarText(raw any) (string, error) {
-	isText := s.also != asNumber && (s.value.Kind() == reflect.String || s.value.Kind() == reflect.Slice)
+	isText := s.value.Kind() == reflect.String || s.value.Kind() == reflect.Slice
 	switch v := raw.(type) {
 	case string:
 		return v, nil
@@ -141,6 +149,9 @@ func (s setting) scalarText(raw any) (string, error) {
 		if isText {
 			return "", errors.New("must be in quotes, because YAML reads it as a number")
 		}
+		if math.Abs(v) >= yamlExact {
+			return "", errors.New("must be a whole number or in quotes, because YAML keeps only its first digits")
+		}
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	case time.Time:
 		return "", errors.New("must be in quotes, because YAML reads it as a date")
@@ -148,14 +159,35 @@ func (s setting) scalarText(raw any) (string, error) {
 	return "", errors.New("must be one value, not a group")
 }
 
-func splitList(text string) []string {
+// yamlExact is where numbers with six decimals become longer than the digits
+// that YAML keeps of them.
+const yamlExact = 1e9
+
+func splitList(text string) ([]string, error) {
 	list := []string{}
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			list = append(list, item)
-		}
+	if text == "" {
+		return list, nil
 	}
-	return list
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			return nil, errors.New("must be a list without empty items, separated by commas")
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+func parseNetworks(text string) ([]netip.Prefix, error) {
+	items, err := splitList(text)
+	networks := make([]netip.Prefix, len(items))
+	for i, item := range items {
+		network, err := netip.ParsePrefix(item)
+		if err != nil {
+			return nil, errors.New("must be networks such as 10.1.0.0/16, separated by commas")
+		}
+		networks[i] = network.Masked()
+	}
+	return networks, err
 }
 
 // maxDays keeps a duration in days inside the range of time.Duration.
@@ -180,18 +212,18 @@ func parseDuration(text string) (time.Duration, error) {
 		}
 	}
 	d, err := time.ParseDuration(rest)
-	if err != nil || d < 0 || total+d < total {
+	if err != nil || strings.ContainsAny(rest, "+-") || total+d < total {
 		return 0, errors.New(help)
 	}
 	return total + d, nil
 }
 
 func parseInt(text string) (int, error) {
-	n, err := strconv.Atoi(text)
+	n, err := strconv.ParseUint(text, 10, strconv.IntSize-1)
 	if err != nil {
-		return 0, errors.New("must be a whole number")
+		return 0, errors.New("must be a whole number, without a sign or separators")
 	}
-	return n, nil
+	return int(n), nil //nolint:gosec // one bit less than an int has
 }
 
 // parseSize reads a number of bytes with or without a unit.
@@ -204,23 +236,15 @@ func parseSize(text string) (int64, error) {
 			break
 		}
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/unit {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n > uint64(math.MaxInt64/unit) {
 		return 0, errors.New(help)
 	}
-	return n * unit, nil
+	return int64(n) * unit, nil //nolint:gosec // 63 bits
 }
 
 // sizeUnits are the suffixes of the powers of 1024, from the first one up.
 func sizeUnits() []string { return []string{"KiB", "MiB", "GiB"} }
-
-func parseFloat(text string) (float64, error) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, errors.New("must be a number")
-	}
-	return f, nil
-}
 
 func parseBool(text string) (bool, error) {
 	switch strings.ToLower(text) {

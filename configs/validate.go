@@ -3,7 +3,6 @@ package configs
 import (
 	"encoding/hex"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -37,7 +36,10 @@ func (l *loader) validate() {
 var (
 	moduleForm = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 	headerForm = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
-	priceForm  = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,6})?$`)
+	regionForm = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+	bucketForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
+	apiForm    = regexp.MustCompile(`^v[0-9][0-9A-Za-z.]*$`)
+	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 )
 
 // must records a problem with a field unless ok holds or the field already
@@ -57,7 +59,7 @@ func (l *loader) mustBeOneOf(field *string, allowed ...string) {
 
 // ordered are the types with a least and a most.
 type ordered interface {
-	~int | ~int64 | ~float64
+	~int | ~int64
 }
 
 func mustBeWithin[T ordered](l *loader, field *T, least, most T, text string) {
@@ -111,6 +113,8 @@ func (l *loader) validateStorage() {
 		l.must(&o.S3.AccessKey, o.S3.AccessKey != "" || o.S3.SecretKey == "", "must be set when S3_SECRET_KEY is")
 		l.must(&o.S3.SecretKey, o.S3.SecretKey != "" || o.S3.AccessKey == "", "must be set when S3_ACCESS_KEY is")
 	}
+	l.must(&o.S3.Bucket, o.S3.Bucket == "" || bucketForm.MatchString(o.S3.Bucket), "must be the name of a bucket: letters, digits and . _ -")
+	l.must(&o.S3.Region, o.S3.Region == "" || regionForm.MatchString(o.S3.Region), "must be the name of a region, such as us-east-1")
 	l.must(&o.S3.Endpoint, o.S3.Endpoint == "" || isBaseURL(o.S3.Endpoint),
 		"must be an address like http://127.0.0.1:9000, without credentials or a query")
 }
@@ -119,6 +123,8 @@ func (l *loader) validatePTC() {
 	p := &l.config.PTC
 	l.must(&p.CallIDSeparator, p.CallIDSeparator == ":" || p.CallIDSeparator == "_", `must be ":" or "_"`)
 	mustBeWithin(l, &p.PollInterval, 10*time.Millisecond, time.Minute, "between 10 and 60000 milliseconds")
+	mustBeWithin(l, &p.RolloutPercent, 0, 100*One, "between 0 and 100")
+	l.must(&p.Sequential, slices.Contains([]string{"", "true", "false"}, p.Sequential), "must be true or false")
 }
 
 func (l *loader) validateSandbox() {
@@ -169,12 +175,15 @@ func (l *loader) validateCodeAPI() {
 func (l *loader) validateAgent() {
 	m, a := &l.config.Model, &l.config.Agent
 	l.must(&m.BaseURL, isBaseURL(m.BaseURL), `must be a URL like "https://api.openai.com/v1"`)
-	for name := range m.HeaderMap() {
-		l.must(&m.Headers, headerForm.MatchString(name), `must be headers like "X-Team: blue", separated by commas`)
+	headers := 0
+	for h := range strings.SplitSeq(m.Headers.Reveal(), ",") {
+		name, _, found := strings.Cut(h, ":")
+		l.must(&m.Headers, m.Headers == "" || found && headerForm.MatchString(strings.TrimSpace(name)), `must be headers like "X-Team: blue", separated by commas`)
+		headers++
 	}
-	l.must(&m.Headers, m.Headers == "" || len(m.HeaderMap()) > 0, `must be headers like "X-Team: blue", separated by commas`)
-	for _, price := range []*string{&m.InputPrice, &m.OutputPrice} {
-		l.must(price, priceForm.MatchString(*price), "must be credits for a million tokens, such as 150 or 0.5")
+	l.must(&m.Headers, m.Headers == "" || len(m.HeaderMap()) == headers, "must not name a header twice")
+	for _, price := range []*Decimal{&m.InputPrice, &m.OutputPrice} {
+		mustBeWithin(l, price, 0, 1_000_000_000*One, "credits for a million tokens, at most 1000000000")
 	}
 	mustBeWithin(l, &m.MaxOutput, 0, 10_000_000, "between 0 and 10000000")
 	mustBeWithin(l, &m.Retries, 0, 20, "between 0 and 20")
@@ -210,27 +219,22 @@ func (l *loader) validateTool() {
 	mustBeWithin(l, &t.BreakerDelay, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &t.MaxPerKey, 1, 1_000_000, "between 1 and 1000000")
 	mustBeWithin(l, &t.MaxPerRun, 1, 1_000_000, "between 1 and 1000000")
-	mustBeWithin(l, &t.RatePerKey, 0, 1e6, "between 0 and 1000000")
-	mustBeWithin(l, &t.RatePerRun, 0, 1e6, "between 0 and 1000000")
+	mustBeWithin(l, &t.RatePerKey, 0, 1_000_000*One, "between 0 and 1000000")
+	mustBeWithin(l, &t.RatePerRun, 0, 1_000_000*One, "between 0 and 1000000")
 	mustBeWithin(l, &t.MaxPerUser, 1, 1_000_000, "between 1 and 1000000")
 }
 
 func (l *loader) validateRest() {
 	c := l.config
-	l.must(&c.Billing.USDToCredits, c.Billing.USDToCredits > 0, "must be more than 0")
-	for _, limit := range []*string{&c.Billing.RunLimit, &c.Billing.DayLimit, &c.Billing.Overdraft} {
-		n, err := strconv.ParseFloat(*limit, 64)
-		l.must(limit, *limit == "" || err == nil && n >= 0 && n < 1e12, "must be credits, such as 100 or 2.5, or empty for no limit")
+	mustBeWithin(l, &c.Billing.USDToCredits, 1, 1_000_000_000*One, "more than 0 and at most 1000000000")
+	for _, key := range c.Billing.FreeToolsets {
+		l.must(&c.Billing.FreeToolsets, keyForm.MatchString(key) && key != noToolset, "must be keys of toolsets, separated by commas, or none")
 	}
 	l.must(&c.Composio.BaseURL, isBaseURL(c.Composio.BaseURL), "must be an http or https URL")
-	l.must(&c.Composio.APIVersion, !strings.ContainsAny(c.Composio.APIVersion, "/?# ") && c.Composio.APIVersion != "", "must be one part of a path, such as v3")
+	l.must(&c.Composio.APIVersion, apiForm.MatchString(c.Composio.APIVersion), "must be a version such as v3 or v3.1")
 	mustBeWithin(l, &c.Composio.Timeout, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &c.Composio.Cache, 0, 24*time.Hour, "between 0s and 1d")
 	l.must(&c.Composio.User, c.Composio.User != "", "must not be empty")
-	for _, network := range c.Composio.Egress {
-		_, err := netip.ParsePrefix(network)
-		l.must(&c.Composio.Egress, err == nil, "must be networks such as 10.1.0.0/16")
-	}
 	l.must(&c.Demo.Listen, !c.Demo.Enabled || isAddress(c.Demo.Listen), `must be an address like "127.0.0.1:5801"`)
 	l.mustBeOneOf(&c.Log.Level, "debug", "info", "warn", "error")
 	l.mustBeOneOf(&c.Log.Format, "text", "json")

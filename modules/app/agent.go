@@ -6,20 +6,11 @@ import (
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/frame"
-	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/model"
 )
 
-func (a *App) agents() (*agent.Module, error) {
+func (a *App) agents() *agent.Module {
 	c := a.Config
-	input, err := money.Parse(c.Model.InputPrice)
-	if err != nil {
-		return nil, err
-	}
-	output, err := money.Parse(c.Model.OutputPrice)
-	if err != nil {
-		return nil, err
-	}
 	d := agent.Deps{
 		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Streams: a.Streams.Service,
 		Billing: a.Credits.Service, Wake: a.Hub,
@@ -33,7 +24,8 @@ func (a *App) agents() (*agent.Module, error) {
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},
 			MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
-			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName, Price: billing.ModelPrice{Input: input, Output: output},
+			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName,
+			Price:       billing.ModelPrice{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
 		},
 		Logger: a.Logger,
@@ -44,5 +36,5 @@ func (a *App) agents() (*agent.Module, error) {
 			Retries: c.Model.Retries, Timeout: c.Model.Timeout, LogOutput: c.Model.LogOutput, Logger: a.Logger,
 		})
 	}
-	return agent.New(d), nil
+	return agent.New(d)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -169,9 +168,7 @@ func (a *App) wire(ctx context.Context) error {
 			Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle,
 		},
 	})
-	if a.Agents, err = a.agents(); err != nil {
-		return err
-	}
+	a.Agents = a.agents()
 	a.register()
 	return nil
 }
@@ -183,14 +180,14 @@ func (a *App) outside(box *secretbox.Box) error {
 	if err != nil {
 		return err
 	}
-	a.pricer = billing.NewPricer(c.Billing.USDToCredits)
+	a.pricer = billing.NewPricer(credits(c.Billing.USDToCredits))
 	a.upstreams = upstream.New(upstream.Deps{
 		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
 		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
 	})
 	a.composio = composio.New(composio.Deps{
 		BaseURL: c.Composio.BaseURL, Version: c.Composio.APIVersion, Key: c.Composio.APIKey.Reveal(), Upstream: a.upstreams,
-		Egress: networks(c.Composio.Egress), Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
+		Egress: c.Composio.Egress, Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
 	})
 	a.Toolsets = toolset.New(toolset.Deps{
 		DB: a.DB, Box: box, Variables: a.variables(), Pricer: a.pricer, Rates: a.Credits.Service,
@@ -227,8 +224,8 @@ func (a *App) tools() *tool.Module {
 			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease,
 			Bounds: tool.Bounds{
 				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
-				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey},
-				Run:  tool.Bound{AtOnce: c.Tool.MaxPerRun, PerSecond: c.Tool.RatePerRun},
+				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},
+				Run:  tool.Bound{AtOnce: c.Tool.MaxPerRun, PerSecond: c.Tool.RatePerRun.Float()},
 			},
 		},
 		Logger: a.Logger,
@@ -278,27 +275,22 @@ func objects(ctx context.Context, c configs.ObjectStorage) (objectstore.Store, e
 	return objectstore.NewFolder(c.Folder)
 }
 
-// limits are what every user may spend; the texts were checked at boot.
+// limits are what every user may spend.
 func limits(c configs.Billing) billing.Limits {
-	read := func(text string) *money.Amount {
-		amount, err := money.Parse(text)
-		if text == "" || err != nil {
+	limit := func(d *configs.Decimal) *money.Amount {
+		if d == nil {
 			return nil
 		}
+		amount := credits(*d)
 		return &amount
 	}
-	return billing.Limits{Run: read(c.RunLimit), Day: read(c.DayLimit), Overdraft: read(c.Overdraft)}
+	return billing.Limits{Run: limit(c.RunLimit), Day: limit(c.DayLimit), Overdraft: limit(c.Overdraft)}
 }
 
-// networks reads networks that were checked at boot.
-func networks(texts []string) []netip.Prefix {
-	var out []netip.Prefix
-	for _, t := range texts {
-		if p, err := netip.ParsePrefix(t); err == nil {
-			out = append(out, p.Masked())
-		}
-	}
-	return out
+// credits is a configured number of credits. Both types count millionths.
+func credits(d configs.Decimal) money.Amount {
+	const scale = money.Credit / money.Amount(configs.One)
+	return money.Amount(d) * scale
 }
 
 func location(c configs.S3Lib) sdkbundle.Location {
@@ -309,7 +301,7 @@ func rawPolicy(all *configs.Config) ptc.Raw {
 	c := all.PTC
 	return ptc.Raw{
 		Enabled: c.Enabled, Mode: c.Mode, Debug: c.Debug, UserAllowlist: c.UserAllowlist, ToolsetAllowlist: c.ToolsetAllowlist,
-		ToolsetBlocklist: c.ToolsetBlocklist, Sequential: c.Sequential, RolloutPercent: c.RolloutPercent, RolloutSalt: c.RolloutSalt,
+		ToolsetBlocklist: c.ToolsetBlocklist, Sequential: c.Sequential, RolloutPercent: c.RolloutPercent.String(), RolloutSalt: c.RolloutSalt,
 		BreakEven: all.Agent.BreakEven,
 	}
 }

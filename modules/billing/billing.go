@@ -96,8 +96,3 @@ const (
 	modelCall = "model_call"
 	overdraft = "usage_overdraft"
 )
-
-// FreeToolsets are free for everybody unless configured otherwise.
-func FreeToolsets() []string {
-	return []string{"nano_banana_pro", "instagram", "facebook", "twitter", "fish_audio", "seedream_image"}
-}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"math/big"
 	"slices"
+
+	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // Formula is a price that depends on what goes into a call and what comes out
@@ -16,7 +18,7 @@ type Formula struct {
 	additive    []formulaRule
 	multipliers []formulaRule
 	tokens      *tokenPrices
-	usd         float64 // credits per dollar
+	usd         *big.Rat // credits per dollar
 	count       func(text string) (tokens int, err error)
 }
 
@@ -41,7 +43,7 @@ type formulaRule struct {
 	FieldPath  string        `json:"fieldPath"`
 	Phase      string        `json:"phase"`
 	Category   string        `json:"category"`
-	PerUnit    *float64      `json:"defaultCreditsPerUnit"`
+	PerUnit    *exact        `json:"defaultCreditsPerUnit"`
 	Tiers      []pricingTier `json:"pricingTiers"`
 	UnitField  string        `json:"unitField"`
 	UnitPhase  string        `json:"unitPhase"`
@@ -53,19 +55,35 @@ type formulaRule struct {
 }
 
 type pricingTier struct {
-	Value   any      `json:"value"`
-	PerUnit *float64 `json:"creditsPerUnit"`
+	Value   any    `json:"value"`
+	PerUnit *exact `json:"creditsPerUnit"`
 }
 
 type tokenPrices struct {
-	Input  *float64 `json:"inputPer1MUsd"`
-	Output *float64 `json:"outputPer1MUsd"`
+	Input  *exact `json:"inputPer1MUsd"`
+	Output *exact `json:"outputPer1MUsd"`
+}
+
+// exact is a number of a formula as it is written: a double would make another
+// price of it.
+type exact struct{ big.Rat }
+
+// UnmarshalJSON reads a JSON number.
+func (e *exact) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	r, err := money.ParseRat(string(text))
+	if err == nil {
+		e.Set(r)
+	}
+	return err
 }
 
 // ParseFormula reads the rules of a method and checks them against its schemas:
 // a rule that no call can satisfy is a mistake now, not a wrong price later.
 func (p *Pricer) ParseFormula(rules, tokens, request, response json.RawMessage) (Formula, error) {
-	f := Formula{usd: p.usd, count: p.countTokens}
+	f := Formula{usd: p.usd.Rat(), count: p.countTokens}
 	var all []formulaRule
 	if err := decodeStrict(rules, &all); err != nil {
 		return f, fmt.Errorf("the rules are not a list of rules: %w", err)
@@ -104,10 +122,11 @@ func (p *Pricer) ParseFormula(rules, tokens, request, response json.RawMessage) 
 func decodeStrict(text json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
+	d.UseNumber()
 	return d.Decode(into)
 }
 
-func negative(n *float64) bool { return n != nil && (*n < 0 || math.IsNaN(*n)) }
+func negative(n *exact) bool { return n != nil && n.Sign() < 0 }
 
 // None reports whether there is no rule.
 func (f Formula) None() bool { return len(f.additive)+len(f.multipliers) == 0 }
@@ -175,7 +194,7 @@ func (r *formulaRule) checkPrices(tokens *tokenPrices) error {
 			return errors.New("a tier needs creditsPerUnit, which is not negative")
 		}
 		switch t.Value.(type) {
-		case string, float64, bool:
+		case string, json.Number, bool:
 		default:
 			return errors.New("the value of a tier is a text, a number, true or false")
 		}
@@ -192,61 +211,58 @@ func (r *formulaRule) checkPrices(tokens *tokenPrices) error {
 	return nil
 }
 
-// Price is what a call costs with these arguments and this result, in credits
-// that are not rounded. Values are what JSON decodes to, numbers json.Number.
-func (f Formula) Price(input, output any) (float64, error) {
+// Price is what a call costs with these arguments and this result, in credits,
+// exact. Values are what JSON decodes to, numbers json.Number.
+func (f Formula) Price(input, output any) (*big.Rat, error) {
 	values := map[string]any{inputPhase: input, outputPhase: output}
-	totals := map[string]float64{}
+	totals := map[string]*big.Rat{textCategory: {}, imageCategory: {}, audioCategory: {}, videoCategory: {}}
 	for _, r := range f.additive {
 		credits, err := f.add(r, values)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		totals[r.Category] += credits
+		totals[r.Category].Add(totals[r.Category], credits)
 	}
 	for _, r := range f.multipliers {
 		v, found, err := r.path.value(values[r.Phase], textCategory)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if !found {
 			continue
 		}
 		n, ok := numeric(v)
 		switch {
-		case !ok || math.IsInf(n, 0) || math.IsNaN(n):
-			return 0, fmt.Errorf("Invalid multiplier value at %q", r.FieldPath)
-		case n < 0:
-			return 0, errors.New("Negative multiplier not allowed")
+		case !ok:
+			return nil, fmt.Errorf("Invalid multiplier value at %q", r.FieldPath)
+		case n.Sign() < 0:
+			return nil, errors.New("Negative multiplier not allowed")
 		}
-		totals[r.ApplyTo] *= n
+		totals[r.ApplyTo].Mul(totals[r.ApplyTo], n)
 	}
-	var sum float64
-	for _, name := range []string{textCategory, imageCategory, audioCategory, videoCategory} {
-		sum += totals[name] // in one order, so that the same call costs the same
-	}
-	if math.IsInf(sum, 0) || math.IsNaN(sum) {
-		return 0, errors.New("the price is not a number")
+	sum := new(big.Rat)
+	for _, total := range totals {
+		sum.Add(sum, total)
 	}
 	return sum, nil
 }
 
 // add is what one additive rule comes to.
-func (f Formula) add(r formulaRule, values map[string]any) (float64, error) {
+func (f Formula) add(r formulaRule, values map[string]any) (*big.Rat, error) {
 	value, found, err := r.path.value(values[r.Phase], r.Category)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	unit, hasUnit := value, found
 	if r.UnitField != "" {
 		if unit, hasUnit, err = r.unitPath.value(values[r.UnitPhase], r.Category); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	units := 1.0
+	units := big.NewRat(1, 1)
 	if hasUnit {
 		if units, err = f.units(r, unit); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	if r.Category == textCategory && f.tokens != nil {
@@ -254,14 +270,15 @@ func (f Formula) add(r formulaRule, values map[string]any) (float64, error) {
 		if r.Phase == outputPhase {
 			price = f.tokens.Output
 		}
-		return units * *price * f.usd, nil
+		dollars := new(big.Rat).Mul(units, &price.Rat)
+		return dollars.Mul(dollars, f.usd), nil
 	}
-	perUnit := *r.PerUnit
+	perUnit := r.PerUnit
 	for _, t := range r.Tiers {
 		if found && equalTier(value, t.Value) {
-			perUnit = *t.PerUnit
+			perUnit = t.PerUnit
 			break
 		}
 	}
-	return units * perUnit, nil
+	return new(big.Rat).Mul(units, &perUnit.Rat), nil
 }

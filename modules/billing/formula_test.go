@@ -61,11 +61,16 @@ func TestVectorsOfPaths(t *testing.T) {
 // priceOf reads rules and prices a call with them.
 func priceOf(t *testing.T, rules, tokens, input, output string) (float64, error) {
 	t.Helper()
-	f, err := billing.NewPricer(120).ParseFormula(json.RawMessage("["+rules+"]"), json.RawMessage(tokens), json.RawMessage(plainSchema), json.RawMessage(resultSchema))
+	f, err := billing.NewPricer(120*credit).ParseFormula(json.RawMessage("["+rules+"]"), json.RawMessage(tokens), json.RawMessage(plainSchema), json.RawMessage(resultSchema))
 	if err != nil {
 		return 0, err
 	}
-	return f.Price(decode(t, input), decode(t, output))
+	price, err := f.Price(decode(t, input), decode(t, output))
+	if err != nil {
+		return 0, err
+	}
+	near, _ := price.Float64()
+	return near, nil
 }
 
 func decode(t *testing.T, text string) any {
@@ -185,7 +190,7 @@ func TestVectorsOfMistakes(t *testing.T) {
 		}
 	}
 	// 5.5: JSON has no infinity, but a value may be one.
-	f, err := billing.NewPricer(120).ParseFormula(json.RawMessage("["+times+"]"), nil, json.RawMessage(plainSchema), json.RawMessage(`{}`))
+	f, err := billing.NewPricer(120*credit).ParseFormula(json.RawMessage("["+times+"]"), nil, json.RawMessage(plainSchema), json.RawMessage(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +198,7 @@ func TestVectorsOfMistakes(t *testing.T) {
 		t.Errorf("5.5 multiplier is infinite: %v, %v", got, err)
 	}
 	// 8.2
-	_, err = billing.NewPricer(120).ParseFormula(json.RawMessage("["+additive+"]"), nil, json.RawMessage(`{"type":`), json.RawMessage(`{}`))
+	_, err = billing.NewPricer(120*credit).ParseFormula(json.RawMessage("["+additive+"]"), nil, json.RawMessage(`{"type":`), json.RawMessage(`{}`))
 	if err == nil || !strings.Contains(err.Error(), "Invalid input schema JSON") {
 		t.Errorf("8.2 broken schema: %v", err)
 	}
@@ -222,7 +227,7 @@ func TestVectorsOfPrecedence(t *testing.T) {
 	} {
 		m := priced("m")
 		m[0].Rules, m[0].TokenPricing = json.RawMessage(c.rules), json.RawMessage(c.tokens)
-		p, err := billing.NewPricer(120).ParsePrices(c.static, m)
+		p, err := billing.NewPricer(120*credit).ParsePrices(c.static, m)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -235,12 +240,12 @@ func TestVectorsOfPrecedence(t *testing.T) {
 	}
 	// No source is no silent default: not when it is loaded, and not when it is
 	// asked for.
-	if _, err := billing.NewPricer(120).ParsePrices("", priced("m")); err == nil {
+	if _, err := billing.NewPricer(120*credit).ParsePrices("", priced("m")); err == nil {
 		t.Error("no source of a price was loaded")
 	}
 	m := priced("m")
 	m[0].Rules = json.RawMessage(`[{"fieldPath":"nothing","phase":"input","category":"image","defaultCreditsPerUnit":1}]`)
-	if _, err := billing.NewPricer(120).ParsePrices("5", m); err == nil || !strings.Contains(err.Error(), `pricing of "m": rule 1`) {
+	if _, err := billing.NewPricer(120*credit).ParsePrices("5", m); err == nil || !strings.Contains(err.Error(), `pricing of "m": rule 1`) {
 		t.Errorf("a rule that no call can satisfy was loaded: %v", err)
 	}
 }
@@ -251,7 +256,7 @@ func TestEstimates(t *testing.T) {
 	m[0].Rules = json.RawMessage(`[{"fieldPath":"num","phase":"input","category":"video","defaultCreditsPerUnit":2}]`)
 	m[1].Rules = json.RawMessage(`[{"fieldPath":"n","phase":"output","category":"video","defaultCreditsPerUnit":2}]`)
 	m[1].Response = json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`)
-	p, err := billing.NewPricer(120).ParsePrices(`{"flat":3}`, m)
+	p, err := billing.NewPricer(120*credit).ParsePrices(`{"flat":3}`, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +291,7 @@ func TestVectorsOfProviders(t *testing.T) {
 		"margin and rate":      {`{"A":{"tier":"standard"}}`, &billing.Rates{Standard: credit, Margin: 2 * credit}, map[string]string{"A": "0.24"}},
 		"28 calls make up one": {`{"A":{"tier":"standard"}}`, rates, map[string]string{"A": "0.03588"}},
 	} {
-		p, err := billing.NewPricer(120).ParseProvided(c.raw, c.rates)
+		p, err := billing.NewPricer(120*credit).ParseProvided(c.raw, c.rates)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -300,7 +305,7 @@ func TestVectorsOfProviders(t *testing.T) {
 	for raw, says := range map[string]string{
 		`{"A":{"tier":"gold"}}`: `"gold"`, `{"A":{"tier":"standard"}}`: "no rates", `[1]`: "neither a number", `-1`: "negative", `{"A":true}`: `"A"`, `null`: "not a decimal",
 	} {
-		if _, err := billing.NewPricer(120).ParseProvided(raw, nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := billing.NewPricer(120*credit).ParseProvided(raw, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", raw, err, says)
 		}
 	}

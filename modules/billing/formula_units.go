@@ -3,45 +3,48 @@ package billing
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // units counts the units in a value (wire contract): text by tokens or bytes,
 // pictures by their number, sound and film by their length.
-func (f Formula) units(r formulaRule, v any) (float64, error) {
+func (f Formula) units(r formulaRule, v any) (*big.Rat, error) {
 	switch r.Category {
 	case textCategory:
 		text := plainText(v)
 		if r.UnitMode == countBytes {
-			return float64(len(text)) / perMillion, nil
+			return big.NewRat(int64(len(text)), perMillion), nil
 		}
 		n, err := f.count(text)
-		return float64(n) / perMillion, err
+		return big.NewRat(int64(n), perMillion), err
 	case imageCategory:
 		if list, ok := v.([]any); ok {
-			return float64(len(list)), nil
+			return big.NewRat(int64(len(list)), 1), nil
 		}
 		if _, isText := v.(string); isText {
-			return 1, nil // one picture, whatever it is called
+			return big.NewRat(1, 1), nil // one picture, whatever it is called
 		}
-		if n, ok := numeric(v); ok && n >= 0 {
+		if n, ok := numeric(v); ok && n.Sign() >= 0 {
 			return n, nil
 		}
-		return 1, nil
+		return big.NewRat(1, 1), nil
 	}
 	list, ok := v.([]any)
 	if !ok {
 		list = []any{v}
 	}
-	var sum float64
+	sum := new(big.Rat)
 	for _, item := range list {
 		n, ok := numeric(item)
-		if !ok || n < 0 {
-			return 0, fmt.Errorf("the length at %q is not a number", r.FieldPath)
+		if !ok || n.Sign() < 0 {
+			return nil, fmt.Errorf("the length at %q is not a number", r.FieldPath)
 		}
-		sum += n
+		sum.Add(sum, n)
 	}
 	return sum, nil
 }
@@ -68,23 +71,20 @@ func plainText(v any) string {
 // is one.
 var decimal = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
 
-// numeric reads a number, or a text that is one.
-func numeric(v any) (float64, bool) {
+// numeric reads a number, or a text that is one. A double is not: what was
+// decoded into one is not what was sent.
+func numeric(v any) (*big.Rat, bool) {
+	var text string
 	switch v := v.(type) {
 	case json.Number:
-		f, err := v.Float64()
-		return f, err == nil
-	case float64:
-		return v, true
+		text = v.String()
 	case string:
-		text := strings.TrimSpace(v)
-		if !decimal.MatchString(text) {
-			return 0, false
+		if text = strings.TrimSpace(v); !decimal.MatchString(text) {
+			return nil, false
 		}
-		f, err := strconv.ParseFloat(text, 64)
-		return f, err == nil
 	}
-	return 0, false
+	r, err := money.ParseRat(text)
+	return r, err == nil
 }
 
 // equalTier compares a value with that of a tier: strictly, except that a text
@@ -104,5 +104,5 @@ func equalTier(value, tier any) bool {
 	}
 	a, ok := numeric(value)
 	b, also := numeric(tier)
-	return ok && also && a == b
+	return ok && also && a.Cmp(b) == 0
 }

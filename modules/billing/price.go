@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"math/big"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -221,7 +221,7 @@ func (p PriceList) Price(method string, arguments map[string]any, result json.Ra
 	if r.quantity != "" {
 		units, err := quantity(arguments[r.quantity])
 		if err == nil {
-			price, err = money.FromFloat(math.Ceil(units * r.perUnit.Float()))
+			price, err = money.FromRat(ceil(units.Mul(units, r.perUnit.Rat())))
 		}
 		if err != nil {
 			return q, fmt.Errorf("argument %q of method %q: %w", r.quantity, method, err)
@@ -257,27 +257,35 @@ func (f Formula) quote(arguments map[string]any, result json.RawMessage) (money.
 		}
 	}
 	credits, err := f.Price(any(arguments), output)
-	if err != nil || credits == 0 {
+	if err != nil || credits.Sign() == 0 {
 		return 0, err
 	}
-	if credits < 0 {
+	if credits.Sign() < 0 {
 		return 0, errors.New("the price is negative")
 	}
-	return money.FromFloat(max(credits, 1))
+	price, err := money.FromRat(credits)
+	return max(price, money.Credit), err
+}
+
+// ceil is the least whole number that is not less than r, which is not
+// negative.
+func ceil(r *big.Rat) *big.Rat {
+	n := new(big.Int).Add(r.Num(), r.Denom())
+	return new(big.Rat).SetInt(n.Sub(n, big.NewInt(1)).Quo(n, r.Denom()))
 }
 
 // quantity counts the units in an argument: a number is itself, a text is one
 // unit per started thousand characters.
-func quantity(v any) (float64, error) {
+func quantity(v any) (*big.Rat, error) {
 	switch v := v.(type) {
 	case json.Number:
-		f, err := v.Float64()
-		if err != nil || f < 0 {
-			return 0, errors.New("not a quantity")
+		n, err := money.ParseRat(v.String())
+		if err != nil || n.Sign() < 0 {
+			return nil, errors.New("not a quantity")
 		}
-		return f, nil
+		return n, nil
 	case string:
-		return math.Ceil(float64(utf8.RuneCountInString(v)) / textUnit), nil
+		return ceil(big.NewRat(int64(utf8.RuneCountInString(v)), textUnit)), nil
 	}
-	return 0, errors.New("neither a number nor a text to count units in")
+	return nil, errors.New("neither a number nor a text to count units in")
 }

@@ -24,7 +24,7 @@ func TestPrices(t *testing.T) {
 		"off": {"enabled": false, "type": "per_call", "creditsPerCall": 9},
 		"n": {"enabled": true, "type": "per_quantity", "quantityField": "num", "creditsPerUnit": 3, "maxCredits": 10},
 		"t": {"type": "per_quantity", "quantityField": "text", "creditsPerUnit": 1.5}}`
-	p, err := billing.NewPricer(120).ParsePrices(rules, priced("a", "b", "c", "d", "e", "off", "n", "t"))
+	p, err := billing.NewPricer(120*credit).ParsePrices(rules, priced("a", "b", "c", "d", "e", "off", "n", "t"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestPrices(t *testing.T) {
 func TestOnePriceForAllMethods(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"3", `"3"`, " 3 "} {
-		p, err := billing.NewPricer(120).ParsePrices(raw, priced("x"))
+		p, err := billing.NewPricer(120*credit).ParsePrices(raw, priced("x"))
 		if err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
@@ -90,7 +90,7 @@ func TestPriceMistakesAreNamed(t *testing.T) {
 		`{"m": {"creditsPerCall": "dozens"}}`: `"m"`,
 	}
 	for raw, says := range cases {
-		_, err := billing.NewPricer(120).ParsePrices(raw, priced("m"))
+		_, err := billing.NewPricer(120*credit).ParsePrices(raw, priced("m"))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", raw, err, says)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"sync"
 
@@ -14,12 +15,12 @@ import (
 
 // Pricer reads price lists.
 type Pricer struct {
-	usd     float64
+	usd     money.Amount
 	encoder func() (tokenizer.Codec, error)
 }
 
-// NewPricer returns a pricer for which a dollar is so many credits.
-func NewPricer(usd float64) *Pricer {
+// NewPricer returns a pricer for which a dollar is so much.
+func NewPricer(usd money.Amount) *Pricer {
 	// The encoder takes memory that a server without text prices does not need.
 	return &Pricer{usd: usd, encoder: sync.OnceValues(func() (tokenizer.Codec, error) { return tokenizer.Get(tokenizer.O200kBase) })}
 }
@@ -33,7 +34,9 @@ func (p *Pricer) countTokens(text string) (int, error) {
 }
 
 // Dollars is what an upstream's bill comes to, in credits.
-func (p *Pricer) Dollars(usd float64) (money.Amount, error) { return money.FromFloat(usd * p.usd) }
+func (p *Pricer) Dollars(usd *big.Rat) (money.Amount, error) {
+	return money.FromRat(new(big.Rat).Mul(usd, p.usd.Rat()))
+}
 
 // Rates are what a provider of many tools takes for a thousand calls, in
 // dollars (tool_provider_billing).
@@ -104,5 +107,6 @@ func (p *Pricer) provided(raw json.RawMessage, rates *Rates) (money.Amount, erro
 	if in.Tier == tierPremium {
 		rate = rates.Premium
 	}
-	return money.FromFloat(rate.Float() / 1000 * p.usd * rates.Margin.Float())
+	perCall := new(big.Rat).Quo(rate.Rat(), big.NewRat(1000, 1))
+	return p.Dollars(perCall.Mul(perCall, rates.Margin.Rat()))
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
@@ -34,7 +35,16 @@ func newUser(t testing.TB, db *database.DB) actor.Actor {
 }
 
 func service(db *database.DB) *billing.Service {
-	return billing.New(billing.Deps{DB: db, FreeToolsets: billing.FreeToolsets()}).Service
+	return billing.New(billing.Deps{DB: db, FreeToolsets: shipped().Billing.FreeToolsets}).Service
+}
+
+// shipped is the configuration without any setting.
+func shipped() *configs.Config {
+	c, err := configs.Load(configs.Options{})
+	if err != nil {
+		panic(err) // default.yaml is part of the program
+	}
+	return c
 }
 
 // charge records a completed call and pays for it, as the gateway does.

@@ -126,7 +126,7 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
+	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
 	_, err = toolsets.Apply(t.Context(), []toolset.File{{Name: "test.yaml", Content: []byte(catalogue)}})
 	require.NoError(t, err)
 	return wire(t, db, toolsets, "process-1", &upstream{})

@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // Exec runs SQL for a test.
@@ -68,6 +69,6 @@ func Rows(t *testing.T, s *Service, key string) map[string][]map[string]any {
 
 // CheckFile checks one file.
 func CheckFile(content []byte) error {
-	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120), nil)
+	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120*money.Credit), nil)
 	return err
 }

@@ -49,7 +49,7 @@ func service(t *testing.T, db *database.DB) *toolset.Service {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box, Variables: map[string]string{
+	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box, Variables: map[string]string{
 		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key,
 	}}).Service
 }

@@ -3,9 +3,10 @@ package money
 
 import (
 	"database/sql/driver"
+	"errors"
 	"fmt"
-	"math"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -28,26 +29,46 @@ const Max Amount = 1_000_000_000_000_000_000 - 1
 // Parse reads a decimal number such as "3", "0.03588" or "-1.5". More than six
 // decimals are rounded half up, away from zero.
 func Parse(s string) (Amount, error) {
-	r, ok := new(big.Rat).SetString(strings.TrimSpace(s))
-	if !ok || strings.ContainsAny(s, "/_xXoObBpP") {
-		return 0, fmt.Errorf("%q is not a decimal number", s)
+	r, err := ParseRat(s)
+	if err != nil {
+		return 0, err
 	}
-	r.Mul(r, new(big.Rat).SetInt64(int64(Credit)))
-	n, ok := new(big.Int).SetString(r.FloatString(0), 10)
+	return FromRat(r)
+}
+
+// numberForm is a number of JSON, with leading zeros and a sign besides.
+var numberForm = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$`)
+
+// maxNumber bounds the text of a number, in bytes: arithmetic on a number that
+// somebody else chose must stay cheap.
+const maxNumber = 400
+
+// ParseRat reads a decimal number exactly, for arithmetic that ends in FromRat.
+func ParseRat(s string) (*big.Rat, error) {
+	s = strings.TrimSpace(s)
+	if len(s) > maxNumber {
+		return nil, fmt.Errorf("a number of %d digits is too long; at most %d are read", len(s), maxNumber)
+	}
+	r, ok := new(big.Rat).SetString(s)
+	if !ok || !numberForm.MatchString(s) {
+		return nil, fmt.Errorf("%q is not a decimal number", s)
+	}
+	return r, nil
+}
+
+// FromRat rounds a computed price half up, away from zero. It fails for a
+// number that is out of range.
+func FromRat(r *big.Rat) (Amount, error) {
+	millionths := new(big.Rat).Mul(r, new(big.Rat).SetInt64(int64(Credit)))
+	n, ok := new(big.Int).SetString(millionths.FloatString(0), 10)
 	if !ok || !n.IsInt64() || n.Int64() > int64(Max) || n.Int64() < -int64(Max) {
-		return 0, fmt.Errorf("%q is out of range", s)
+		return 0, errors.New("the amount is out of range")
 	}
 	return Amount(n.Int64()), nil
 }
 
-// FromFloat converts a computed price. It fails for a number that is not
-// finite or out of range.
-func FromFloat(f float64) (Amount, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf("%v is not a price", f)
-	}
-	return Parse(strconv.FormatFloat(f, 'f', -1, 64))
-}
+// Rat is the amount as an exact number of credits.
+func (a Amount) Rat() *big.Rat { return big.NewRat(int64(a), int64(Credit)) }
 
 // String writes the shortest exact decimal: "3", "0.03588", "-1.5".
 func (a Amount) String() string {
@@ -101,10 +122,6 @@ func (a *Amount) Scan(src any) error {
 
 // GormDataType keeps the row structs comparable with the schema.
 func (Amount) GormDataType() string { return "numeric" }
-
-// Float is the amount as a double, for products with quantities that are not
-// money.
-func (a Amount) Float() float64 { return float64(a) / float64(Credit) }
 
 // Schema describes the amount in the API document as the number it is.
 func (Amount) Schema(huma.Registry) *huma.Schema {

@@ -2,7 +2,8 @@ package money_test
 
 import (
 	"encoding/json"
-	"math"
+	"math/big"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,14 +30,30 @@ func TestParseAndString(t *testing.T) {
 	}
 }
 
-func TestFromFloat(t *testing.T) {
+func TestFromRatRoundsOnce(t *testing.T) {
 	t.Parallel()
-	if a, err := money.FromFloat(0.1); err != nil || a != money.Credit/10 {
-		t.Errorf("FromFloat(0.1) = %v, %v", a, err)
+	for _, c := range []struct {
+		numerator, denominator int64
+		want                   string
+	}{
+		{1, 10, "0.1"}, {1, 3, "0.333333"}, {2, 3, "0.666667"}, {-2, 3, "-0.666667"}, {1, 2_000_000, "0.000001"}, {999_999_999_999, 1, "999999999999"},
+	} {
+		a, err := money.FromRat(big.NewRat(c.numerator, c.denominator))
+		if err != nil || a.String() != c.want {
+			t.Errorf("%d/%d = %v, %v, want %s", c.numerator, c.denominator, a, err, c.want)
+		}
 	}
-	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e18} {
-		if a, err := money.FromFloat(f); err == nil {
-			t.Errorf("FromFloat(%v) = %v, want an error", f, a)
+	if a, err := money.FromRat(big.NewRat(1_000_000_000_000, 1)); err == nil {
+		t.Errorf("an amount out of range is %v", a)
+	}
+}
+
+// A number that somebody else chose costs neither time nor memory.
+func TestNumbersAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"1e1000", "1e999999999", "1e-1000", strings.Repeat("9", 401)} {
+		if r, err := money.ParseRat(in); err == nil {
+			t.Errorf("a number of %d digits was read", len(r.String()))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,7 +23,7 @@ import (
 
 // apify is the actor for form 13F on Apify's platform.
 type apify struct {
-	dollars func(usd float64) (money.Amount, error)
+	dollars func(usd *big.Rat) (money.Amount, error)
 }
 
 // actor13F is the actor (wire contract).
@@ -34,8 +35,9 @@ const (
 	waitForFinish = "20"
 	itemsPage     = 1000
 	maxItems      = 100_000
-	// dollarsPerItem is what an item costs where the run does not say it.
-	dollarsPerItem = 2.0 / 1000
+	// dollarsPerThousand is what so many items cost where the run does not say
+	// it.
+	dollarsPerThousand = 2
 )
 
 // actorRun is a run of an actor.
@@ -44,7 +46,7 @@ type actorRun struct {
 	Status        string          `json:"status"`
 	StatusMessage string          `json:"statusMessage"`
 	Dataset       string          `json:"defaultDatasetId"`
-	USD           *float64        `json:"usageTotalUsd"`
+	USD           json.Number     `json:"usageTotalUsd"`
 	Pricing       json.RawMessage `json:"pricingInfo"`
 }
 
@@ -90,11 +92,12 @@ func (a apify) Call(ctx context.Context, c Call) (Result, error) {
 
 // cost is what the run cost, or its items where it has a price of that kind.
 func (a apify) cost(run actorRun, items int) money.Amount {
+	usd, err := money.ParseRat(run.USD.String())
 	switch {
-	case run.USD != nil:
-		return whole(a.dollars, *run.USD)
+	case err == nil:
+		return whole(a.dollars, usd)
 	case len(run.Pricing) > 0 && string(run.Pricing) != "null":
-		return whole(a.dollars, dollarsPerItem*float64(items))
+		return whole(a.dollars, big.NewRat(dollarsPerThousand*int64(items), 1000))
 	}
 	return 0
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -44,7 +45,7 @@ type Deps struct {
 	// Timeout bounds one request to a vendor.
 	Timeout time.Duration
 	// Dollars is what a vendor's bill comes to.
-	Dollars func(usd float64) (money.Amount, error)
+	Dollars func(usd *big.Rat) (money.Amount, error)
 	// ContentTokens is the most of a web page that is returned.
 	ContentTokens int
 }

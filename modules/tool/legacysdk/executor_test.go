@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/egress"
 	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/modules/internal/money"
 	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/tool"
@@ -40,7 +41,7 @@ func start(t *testing.T, key string, config map[string]string) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, methods: map[string]toolset.Method{}, executor: legacysdk.New(legacysdk.Deps{
 		Upstream: upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20, Wait: func(context.Context, time.Duration) error { return nil }}),
-		Timeout:  2 * time.Second, Dollars: billing.NewPricer(120).Dollars, ContentTokens: 2000,
+		Timeout:  2 * time.Second, Dollars: billing.NewPricer(120 * money.Credit).Dollars, ContentTokens: 2000,
 	})}
 	for _, l := range all {
 		if l.Key == key {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -36,12 +35,11 @@ func (j jina) Call(ctx context.Context, c Call) (Result, error) {
 // creditsPerMillion is what a million of Jina's tokens cost (wire contract).
 const creditsPerMillion = 7
 
+// tokensCost is the price of so many tokens in whole credits, at least one.
 func tokensCost(tokens float64) money.Amount {
-	n, err := money.FromFloat(math.Ceil(tokens / 1e6 * creditsPerMillion))
-	if err != nil || n < money.Credit {
-		return money.Credit
-	}
-	return n
+	const million, most = 1_000_000, 1e12 // no page has more
+	n := int64(min(max(tokens, 0), most))
+	return money.Amount(max((n*creditsPerMillion+million-1)/million, 1)) * money.Credit
 }
 
 // envelope is what Jina wraps its answers in.

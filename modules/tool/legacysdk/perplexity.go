@@ -3,7 +3,7 @@ package legacysdk
 import (
 	"context"
 	"encoding/json"
-	"math"
+	"math/big"
 	"net/http"
 	"slices"
 
@@ -12,7 +12,7 @@ import (
 
 // perplexity is Perplexity's API.
 type perplexity struct {
-	dollars func(usd float64) (money.Amount, error)
+	dollars func(usd *big.Rat) (money.Amount, error)
 }
 
 // Call implements Client.
@@ -103,26 +103,26 @@ func (p perplexity) chat(ctx context.Context, c Call) (Result, error) {
 func (p perplexity) cost(usage json.RawMessage) money.Amount {
 	var u struct {
 		Cost struct {
-			Total float64 `json:"total_cost"`
+			Total json.Number `json:"total_cost"`
 		} `json:"cost"`
 	}
 	if json.Unmarshal(usage, &u) != nil {
 		return money.Credit
 	}
-	return whole(p.dollars, u.Cost.Total)
+	usd, err := money.ParseRat(u.Cost.Total.String())
+	if err != nil {
+		return money.Credit
+	}
+	return whole(p.dollars, usd)
 }
 
 // whole is a bill in dollars as whole credits, at least one.
-func whole(dollars func(usd float64) (money.Amount, error), usd float64) money.Amount {
+func whole(dollars func(usd *big.Rat) (money.Amount, error), usd *big.Rat) money.Amount {
 	credits, err := dollars(usd)
 	if err != nil || credits <= money.Credit {
 		return money.Credit
 	}
-	up, err := money.FromFloat(math.Ceil(credits.Float()))
-	if err != nil {
-		return credits
-	}
-	return up
+	return (credits + money.Credit - 1) / money.Credit * money.Credit
 }
 
 // searchBatch is how many queries go into one request (wire contract); each

@@ -1,0 +1,119 @@
+package billing_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/internal/money"
+)
+
+// drawDecimal draws a decimal as text, and the same as big.Rat reads it.
+func drawDecimal(t *rapid.T, name string, most int) (string, *big.Rat) {
+	text := fmt.Sprintf("%d.%0*d", rapid.IntRange(0, most).Draw(t, name), rapid.IntRange(1, 12).Draw(t, name+" places"), rapid.IntRange(0, 9).Draw(t, name+" digit"))
+	r, _ := new(big.Rat).SetString(text)
+	return text, r
+}
+
+// A price by a formula is what arithmetic on fractions says, rounded once: here
+// the formula of a film with two multipliers and of text at a provider's rate.
+func TestPricesByFormulaAreExact(t *testing.T) {
+	t.Parallel()
+	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"parts":{"type":"array","items":{"type":"number"}},"a":{"type":"number"},"b":{"type":"string"}}}`)
+	rapid.Check(t, func(t *rapid.T) {
+		film, perUnit := drawDecimal(t, "credits of a second", 999)
+		tokens, perMillion := drawDecimal(t, "dollars of a million", 999)
+		first, one := drawDecimal(t, "multiplier", 99)
+		second, two := drawDecimal(t, "multiplier as text", 99)
+		rate := money.Amount(rapid.Int64Range(1, 1_000_000_000).Draw(t, "credits of a dollar"))
+		parts, seconds := []json.Number{}, new(big.Rat)
+		for i := range rapid.IntRange(1, 5).Draw(t, "parts") {
+			text, n := drawDecimal(t, fmt.Sprint("part ", i), 999)
+			parts, seconds = append(parts, json.Number(text)), seconds.Add(seconds, n)
+		}
+		rules := fmt.Sprintf(`[
+			{"fieldPath":"parts[*]","phase":"input","category":"video","defaultCreditsPerUnit":%s},
+			{"fieldPath":"text","phase":"input","category":"text","unitMode":"utf8_bytes"},
+			{"fieldPath":"a","phase":"input","isMultiplier":true,"applyTo":"video"},
+			{"fieldPath":"b","phase":"input","isMultiplier":true,"applyTo":"video"}]`, film)
+		f := billing.Priced{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules), TokenPricing: json.RawMessage(`{"inputPer1MUsd":` + tokens + `}`)}
+		list, err := billing.NewPricer(rate).ParsePrices("0", []billing.Priced{f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := make([]any, len(parts))
+		for i, n := range parts {
+			items[i] = n
+		}
+		got, err := list.Price("m", map[string]any{"text": "twelve bytes", "parts": items, "a": json.Number(first), "b": second}, nil)
+		if err != nil || got.Problem != nil {
+			t.Fatal(err, got.Problem)
+		}
+
+		want := seconds.Mul(seconds.Mul(seconds.Mul(seconds, perUnit), one), two)
+		text := new(big.Rat).Mul(big.NewRat(12, 1_000_000), perMillion)
+		want.Add(want, text.Mul(text, big.NewRat(int64(rate), 1_000_000)))
+		if want.Sign() > 0 && want.Cmp(big.NewRat(1, 1)) < 0 {
+			want.SetInt64(1)
+		}
+		if got.Price.String() != trimmed(want.FloatString(6)) {
+			t.Fatalf("the price is %s, want %s", got.Price, want.FloatString(6))
+		}
+	})
+}
+
+// trimmed is a decimal without the zeros at its end.
+func trimmed(text string) string {
+	a, err := money.Parse(text)
+	if err != nil {
+		return text
+	}
+	return a.String()
+}
+
+// A double cannot hold most of these.
+func TestPricesThatADoubleGetsWrong(t *testing.T) {
+	t.Parallel()
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`)
+	for name, c := range map[string]struct{ perUnit, n, want string }{
+		"many digits":           {"33.333333", "12345678.9", "411522625.884774"},
+		"half a millionth":      {"1.0000005", "1", "1.000001"},
+		"more than a double":    {"1", "99999999999.123457", "99999999999.123457"},
+		"more digits as a unit": {"99999999999.123457", "1", "99999999999.123457"},
+	} {
+		rules := `[{"fieldPath":"n","phase":"input","category":"video","defaultCreditsPerUnit":` + c.perUnit + `}]`
+		list, err := billing.NewPricer(credit).ParsePrices("0", []billing.Priced{{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := list.Price("m", map[string]any{"n": json.Number(c.n)}, nil)
+		if err != nil || got.Problem != nil || got.Price.String() != c.want {
+			t.Errorf("%s: %v, %v, %v, want %s", name, got.Price, got.Problem, err, c.want)
+		}
+	}
+	// By quantity: 0.1 credits for each of 3 are 0.3, raised to a whole one;
+	// 1.1 for each of 10 are 11, not 12.
+	list, err := billing.NewPricer(credit).ParsePrices(`{"m":{"type":"per_quantity","quantityField":"n","creditsPerUnit":1.1}}`, []billing.Priced{{Name: "m", Request: schema, Response: schema}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[string]string{"3": "4", "10": "11", "100": "110", "0.1": "1"} {
+		got, err := list.Price("m", map[string]any{"n": json.Number(n)}, nil)
+		if err != nil || got.Price.String() != want {
+			t.Errorf("%s units cost %v, %v, want %s", n, got.Price, err, want)
+		}
+	}
+}
+
+// Of 17.6 dollars at 1.1 credits a double makes 19.360000000000003.
+func TestBillsInDollarsAreExact(t *testing.T) {
+	t.Parallel()
+	got, err := billing.NewPricer(credit * 11 / 10).Dollars(big.NewRat(176, 10))
+	if err != nil || got.String() != "19.36" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
