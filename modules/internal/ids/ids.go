@@ -89,15 +89,3 @@ func OriginOf(callID string) (Origin, bool) {
 	}
 	return "", false
 }
-
-// ForModel maps an id to the characters every model provider accepts,
-// [A-Za-z0-9_-].
-func ForModel(id string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}, id)
-}

@@ -46,10 +46,3 @@ func TestOriginOfRefusesForeignIDs(t *testing.T) {
 		}
 	}
 }
-
-func TestForModel(t *testing.T) {
-	t.Parallel()
-	if got, want := ids.ForModel("ptc:a-B_9/é"), "ptc_a-B_9__"; got != want {
-		t.Errorf("ForModel = %q, want %q", got, want)
-	}
-}
