@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/flight"
 	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/sdkgen/definition"
 	"github.com/portico-run/portico/sdkgen/python"
@@ -24,12 +26,16 @@ type publisher struct {
 	toolsets *toolset.Service
 	objects  objectstore.Store
 
-	mu        sync.Mutex
-	published map[[sha256.Size]byte]string // hash by definitions and prefix
+	mu         sync.Mutex             // held for the map only, never while something is published
+	published  map[fingerprint]string // hash of the bundle
+	publishing flight.Group[fingerprint, string]
 }
 
+// fingerprint is that of definitions and the prefix they are published below.
+type fingerprint [sha256.Size]byte
+
 func newPublisher(t *toolset.Service, o objectstore.Store) *publisher {
-	return &publisher{toolsets: t, objects: o, published: map[[sha256.Size]byte]string{}}
+	return &publisher{toolsets: t, objects: o, published: map[fingerprint]string{}}
 }
 
 // maxPublished bounds what is remembered; forgetting costs one generation.
@@ -44,12 +50,24 @@ func (p *publisher) publish(ctx context.Context, a actor.Actor, prefix string) (
 	if err != nil {
 		return "", fmt.Errorf("definitions of the SDK: %w", err)
 	}
-	fingerprint := sha256.Sum256(append([]byte(prefix+"\x00"), text...))
+	mark := fingerprint(sha256.Sum256(append([]byte(prefix+"\x00"), text...)))
 	p.mu.Lock()
-	defer p.mu.Unlock() // two first programs make one package
-	if hash, ok := p.published[fingerprint]; ok {
+	hash, ok := p.published[mark]
+	p.mu.Unlock()
+	if ok {
 		return hash, nil
 	}
+	// Two first programs make one package.
+	return p.publishing.Do(ctx, mark, func(ctx context.Context) (string, error) {
+		hash, err := p.make(ctx, prefix, text)
+		if err == nil {
+			p.keep(mark, hash)
+		}
+		return hash, err
+	})
+}
+
+func (p *publisher) make(ctx context.Context, prefix string, text []byte) (string, error) {
 	var sets []definition.Toolset
 	if err := json.Unmarshal(text, &sets); err != nil {
 		return "", fmt.Errorf("definitions of the SDK: %w", err)
@@ -59,14 +77,22 @@ func (p *publisher) publish(ctx context.Context, a actor.Actor, prefix string) (
 		return "", fmt.Errorf("generate the SDK: %w", err)
 	}
 	hash := bundle.Hash()
-	if _, err := upload.Publish(ctx, published{p.objects}, prefix, hash, bundle, nil); err != nil {
-		return "", err
+	switch _, err := upload.Publish(ctx, published{p.objects}, prefix, hash, bundle, nil); {
+	case errors.Is(err, upload.ErrDifferent):
+		return "", err // somebody changed what is published
+	case err != nil:
+		return "", sdkbundle.ErrUnreachable.With(err)
 	}
+	return hash, nil
+}
+
+func (p *publisher) keep(mark fingerprint, hash string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(p.published) >= maxPublished {
 		clear(p.published)
 	}
-	p.published[fingerprint] = hash
-	return hash, nil
+	p.published[mark] = hash
 }
 
 // published is object storage as the publication of bundles sees it.

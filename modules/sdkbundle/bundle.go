@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -72,11 +73,22 @@ const (
 	docsFolder   = "docs"
 )
 
-// ErrMissing says that there is no bundle where the configuration says.
-var ErrMissing = errs.New(errs.Unavailable, "The SDK bundle is not published.").
-	Do("The administrator publishes it with sdkgen upload, or leaves SANDBOX_S3LIB_HASH empty.")
+// Errors of the service.
+var (
+	// ErrMissing says that there is no bundle where the configuration says, or
+	// one that is none: code can run without it.
+	ErrMissing = errs.New(errs.Unavailable, "The SDK bundle is not published.").
+			Do("The administrator publishes it with sdkgen upload, or leaves SANDBOX_S3LIB_HASH empty.")
+	// ErrUnreachable says that nobody knows whether there is a bundle.
+	ErrUnreachable = errs.New(errs.Unavailable, "The storage that holds the SDK does not answer.").Do("Try again later.").After(retryAfter)
+)
 
-// Current returns the bundle for the caller.
+// retryAfter is when an outage may be over.
+const retryAfter = 5 * time.Second
+
+// Current returns the bundle for the caller. A bundle never changes, so that one
+// that was read before is returned also while the storage is out of reach.
+// Otherwise an outage is ErrUnreachable, never ErrMissing.
 func (s *Service) Current(ctx context.Context, a actor.Actor) (Bundle, error) {
 	at := *s.location.Load()
 	if at.Hash == "" {
@@ -92,6 +104,10 @@ func (s *Service) Current(ctx context.Context, a actor.Actor) (Bundle, error) {
 	if ok {
 		return b, nil
 	}
+	return s.loading.Do(ctx, at, func(ctx context.Context) (Bundle, error) { return s.loadAndKeep(ctx, at) })
+}
+
+func (s *Service) loadAndKeep(ctx context.Context, at Location) (Bundle, error) {
 	b, err := s.load(ctx, at)
 	if err != nil {
 		return Bundle{}, err
@@ -115,7 +131,7 @@ func (s *Service) load(ctx context.Context, at Location) (Bundle, error) {
 	names, err := s.Objects.List(ctx, root)
 	switch {
 	case err != nil:
-		return b, ErrMissing.With(fmt.Errorf("list %s: %w", root, err))
+		return b, ErrUnreachable.With(fmt.Errorf("list %s: %w", root, err))
 	case len(names) == 0:
 		return b, ErrMissing.With(fmt.Errorf("nothing below %s", root))
 	case len(names) > maxFiles:
@@ -123,8 +139,11 @@ func (s *Service) load(ctx context.Context, at Location) (Bundle, error) {
 	}
 	for _, name := range names {
 		content, err := objectstore.Read(ctx, s.Objects, name, maxFile)
-		if err != nil {
+		switch {
+		case errors.Is(err, objectstore.ErrNotFound), errors.Is(err, objectstore.ErrTooLarge):
 			return b, ErrMissing.With(fmt.Errorf("read %s: %w", name, err))
+		case err != nil:
+			return b, ErrUnreachable.With(fmt.Errorf("read %s: %w", name, err))
 		}
 		b.Files = append(b.Files, File{Path: strings.TrimPrefix(name, root), Content: content})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/internal/objectstore/objectstoretest"
 	"github.com/portico-run/portico/modules/sdkbundle"
@@ -148,4 +149,107 @@ func TestPublishNamesTheBundleOfTheCaller(t *testing.T) {
 		_, err = m.Service.Current(t.Context(), actor.Actor{UID: "u-ben"})
 		require.EqualError(t, err, "not published")
 	})
+}
+
+// outage is a storage that can be cut off.
+type outage struct {
+	objectstore.Store
+	list, get atomic.Bool
+}
+
+var errCut = errors.New("dial tcp: connection refused")
+
+func (o *outage) List(ctx context.Context, prefix string) ([]string, error) {
+	if o.list.Load() {
+		return nil, errCut
+	}
+	return o.Store.List(ctx, prefix)
+}
+
+func (o *outage) Get(ctx context.Context, key string, from int64) (io.ReadCloser, error) {
+	if o.get.Load() {
+		return nil, errCut
+	}
+	return o.Store.Get(ctx, key, from)
+}
+
+func TestAnOutageIsNotAMissingBundle(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		put(t, s, bundle("v1"))
+		put(t, s, bundle("v2"))
+		cut := &outage{Store: s}
+		m := sdkbundle.New(sdkbundle.Deps{Objects: cut}, sdkbundle.Location{PathPrefix: "sdk", Hash: "v1"})
+		for _, part := range []*atomic.Bool{&cut.list, &cut.get} {
+			part.Store(true)
+			_, err := m.Service.Current(t.Context(), anna)
+			require.ErrorIs(t, err, sdkbundle.ErrUnreachable)
+			require.NotErrorIs(t, err, sdkbundle.ErrMissing)
+			require.ErrorIs(t, err, errCut, "the cause is for the log")
+			require.Equal(t, 503, errs.CodeOf(err).Status())
+			part.Store(false)
+		}
+		_, err := m.Service.Current(t.Context(), anna)
+		require.NoError(t, err, "an outage is not remembered")
+
+		cut.list.Store(true)
+		cut.get.Store(true)
+		b, err := m.Service.Current(t.Context(), anna)
+		require.NoError(t, err, "a bundle that was read is there during an outage")
+		require.Equal(t, "sdk/v1", b.PathPrefix)
+		m.Service.Swap(sdkbundle.Location{PathPrefix: "sdk", Hash: "v2"})
+		_, err = m.Service.Current(t.Context(), anna)
+		require.ErrorIs(t, err, sdkbundle.ErrUnreachable, "another bundle is not the one in force")
+	})
+}
+
+// blocked is a storage whose lists wait.
+type blocked struct {
+	objectstore.Store
+	begun   chan struct{} // a list has begun
+	release chan struct{}
+}
+
+func (b *blocked) List(ctx context.Context, prefix string) ([]string, error) {
+	b.begun <- struct{}{}
+	select {
+	case <-b.release:
+		return b.Store.List(ctx, prefix)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// While one bundle is read from a storage that is slow, others are there, and
+// who gives up does not fail who waits.
+func TestASlowStorageHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := objectstoretest.Folder(t)
+	put(t, s, bundle("v1"))
+	put(t, s, bundle("v2"))
+	slow := &blocked{Store: s, begun: make(chan struct{}, 9), release: make(chan struct{}, 1)}
+	m := sdkbundle.New(sdkbundle.Deps{Objects: slow}, sdkbundle.Location{PathPrefix: "sdk", Hash: "v1"})
+	slow.release <- struct{}{}
+	_, err := m.Service.Current(t.Context(), anna)
+	require.NoError(t, err)
+	<-slow.begun
+
+	m.Service.Swap(sdkbundle.Location{PathPrefix: "sdk", Hash: "v2"})
+	impatient, leave := context.WithCancel(t.Context())
+	answers := make(chan error, 2)
+	for _, ctx := range []context.Context{impatient, t.Context()} {
+		go func() {
+			_, err := m.Service.Current(ctx, anna)
+			answers <- err
+		}()
+	}
+	<-slow.begun
+	m.Service.Swap(sdkbundle.Location{PathPrefix: "sdk", Hash: "v1"})
+	_, err = m.Service.Current(t.Context(), anna)
+	require.NoError(t, err, "a bundle that is in memory waits for no other")
+	m.Service.Swap(sdkbundle.Location{PathPrefix: "sdk", Hash: "v2"})
+	leave()
+	require.ErrorIs(t, <-answers, context.Canceled)
+	slow.release <- struct{}{}
+	require.NoError(t, <-answers)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/flight"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 )
@@ -25,7 +26,8 @@ type Deps struct {
 	Objects objectstore.Store
 	// Publish makes sure that a bundle with the toolsets of the caller is
 	// published below prefix, and returns its hash. It serves installations
-	// that do not publish bundles themselves.
+	// that do not publish bundles themselves. A storage that does not answer is
+	// ErrUnreachable.
 	Publish func(ctx context.Context, a actor.Actor, prefix string) (hash string, err error)
 }
 
@@ -44,8 +46,9 @@ type Service struct {
 	Deps
 	location atomic.Pointer[Location]
 
-	mu      sync.Mutex
+	mu      sync.Mutex // held for the map only, never while something is read
 	bundles map[Location]Bundle
+	loading flight.Group[Location, Bundle]
 }
 
 // Swap makes later executions use another bundle.

@@ -32,7 +32,11 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Read returns the bytes of an object of at most limit bytes.
+// ErrTooLarge says that an object is larger than its reader allows.
+var ErrTooLarge = errors.New("the object is too large")
+
+// Read returns the bytes of an object of at most limit bytes; a larger one is
+// ErrTooLarge.
 func Read(ctx context.Context, s Store, key string, limit int64) ([]byte, error) {
 	r, err := s.Get(ctx, key, 0)
 	if err != nil {
@@ -44,7 +48,7 @@ func Read(ctx context.Context, s Store, key string, limit int64) ([]byte, error)
 		return nil, fmt.Errorf("read object %q: %w", key, err)
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("object %q is larger than %d bytes", key, limit)
+		return nil, fmt.Errorf("object %q: %w: at most %d bytes are read", key, ErrTooLarge, limit)
 	}
 	return b, nil
 }
