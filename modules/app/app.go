@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/portico-run/portico/configs"
@@ -85,6 +85,8 @@ type App struct {
 	upstreams *upstream.Caller
 	composio  *composio.Client
 	pricer    *billing.Pricer
+	// invalid is what is wrong with the toolset files that were loaded.
+	invalid atomic.Pointer[[]toolset.FileProblem]
 }
 
 // Open connects to the database and wires the modules. It starts nothing that
@@ -304,28 +306,4 @@ func rawPolicy(all *configs.Config) ptc.Raw {
 		ToolsetBlocklist: c.ToolsetBlocklist, Sequential: c.Sequential, RolloutPercent: c.RolloutPercent.String(), RolloutSalt: c.RolloutSalt,
 		BreakEven: all.Agent.BreakEven,
 	}
-}
-
-// toolsetFiles are what is loaded at boot. That of the bundled toolset is
-// left out where its upstream does not run.
-func (a *App) toolsetFiles() ([]toolset.File, error) {
-	dir := a.Config.Toolsets.Dir
-	if dir == "" {
-		return nil, nil
-	}
-	files, err := toolset.ReadFiles(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		a.Logger.Warn("there is no folder of toolset files", "TOOLSETS_DIR", dir)
-		return nil, nil
-	}
-	if a.Config.Demo.Enabled {
-		return files, err
-	}
-	kept := files[:0]
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name, demo.File) {
-			kept = append(kept, f)
-		}
-	}
-	return kept, err
 }

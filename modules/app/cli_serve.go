@@ -89,6 +89,7 @@ func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	defer func() { _ = a.Close() }()
 	checks := []check{a.checkDatabase(ctx), a.checkObjects(ctx)}
+	checks = append(checks, a.checkToolsets(ctx)...)
 	for _, f := range a.checkSandbox(ctx) {
 		checks = append(checks, check{"sandbox: " + f.Check, f.OK, f.Text})
 	}

@@ -29,7 +29,7 @@ func TestToolsetsOfTheReferenceAreFree(t *testing.T) {
 		for _, key := range append(free, "other") {
 			a := s.send(s.key, "POST", "/v1/tool/execute", map[string]any{"toolsetKey": key, "toolName": "get", "arguments": map[string]string{"file_name_title": "x"}})
 			require.Equal(t, 200, a.status, a.raw)
-			require.Contains(t, a.raw, "success", key)
+			require.Contains(t, a.raw, `"status":"success"`, key)
 			amount := 0
 			if key == "other" {
 				amount = 2
@@ -57,7 +57,7 @@ func TestConfiguredLimitsHold(t *testing.T) {
 		call := func() string {
 			return s.send(s.key, "POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome","file_name_title":"x"}}`).raw
 		}
-		require.Contains(t, call(), `"success"`)
+		require.Contains(t, call(), `"status":"success"`)
 		require.Contains(t, call(), "SPENDING_LIMIT")
 		require.Equal(t, 1, s.count("SELECT count(*) FROM credit_usages"))
 	}, "BILLING_DAY_LIMIT=3.999999")

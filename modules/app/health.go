@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
@@ -19,7 +21,7 @@ func (h health) Register(api *httpapi.API) {
 		return httpapi.Operation{ID: id, Method: http.MethodGet, Path: path, Tag: "health", Summary: summary, Access: httpapi.Public, Errors: codes}
 	}
 	httpapi.Register(api, op("healthz", "/healthz", "Whether the server lives"), h.live)
-	httpapi.Register(api, op("readyz", "/readyz", "Whether the server can work", errs.Unavailable), h.ready)
+	httpapi.Register(api, op("readyz", "/readyz", "Whether the server can work; ?verbose says what is not in force", errs.Unavailable), h.ready)
 }
 
 type healthBody struct {
@@ -34,10 +36,20 @@ func (health) live(context.Context, actor.Actor, *struct{}) (healthBody, error) 
 // readyTimeout is how long a database may take to answer at all.
 const readyTimeout = 2 * time.Second
 
+type readyInput struct{ verbose bool }
+
+// Resolve reads a flag that has no value: /readyz?verbose.
+func (in *readyInput) Resolve(c huma.Context) []error {
+	u := c.URL()
+	in.verbose = u.Query().Has("verbose")
+	return nil
+}
+
 type readyBody struct {
-	Status  string      `json:"status"`
-	Version string      `json:"version"`
-	Sandbox sandboxBody `json:"sandbox"`
+	Status  string        `json:"status"`
+	Version string        `json:"version"`
+	Sandbox sandboxBody   `json:"sandbox"`
+	Invalid []invalidFile `json:"invalidToolsetFiles,omitempty" doc:"With ?verbose: toolset files that are not valid; what the files said before is in force"`
 }
 
 type sandboxBody struct {
@@ -46,15 +58,19 @@ type sandboxBody struct {
 	Queued  int `json:"queued"`
 }
 
-func (h health) ready(ctx context.Context, _ actor.Actor, _ *struct{}) (readyBody, error) {
+func (h health) ready(ctx context.Context, _ actor.Actor, in *readyInput) (readyBody, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := h.app.DB.Ping(ctx); err != nil {
 		return readyBody{}, errs.New(errs.Unavailable, "The database does not answer.").With(err)
 	}
 	s := h.app.Engine.Stats()
-	return readyBody{
+	body := readyBody{
 		Status: "ok", Version: Version,
 		Sandbox: sandboxBody{Idle: s.Idle, Running: s.Running, Queued: s.Queued},
-	}, nil
+	}
+	if in.verbose {
+		body.Invalid = h.app.invalidFiles()
+	}
+	return body, nil
 }

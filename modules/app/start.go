@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -34,16 +33,7 @@ func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
 	if err != nil {
 		return "", err
 	}
-	files, err := a.toolsetFiles()
-	if err != nil {
-		return "", err
-	}
-	report, err := a.Toolsets.Service.Apply(ctx, files)
-	if err != nil {
-		return "", fmt.Errorf("toolset files: %w", err)
-	}
-	a.Logger.InfoContext(ctx, "toolset files loaded", "created", report.Created, "updated", report.Updated, "unchanged", len(report.Unchanged))
-	return key, nil
+	return key, a.loadToolsets(ctx)
 }
 
 // Serving is an app that answers.

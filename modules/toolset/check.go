@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 
 // item is a toolset of a file, checked and ready to be stored.
 type item struct {
+	file                              string
+	line                              int
 	key, name, domain, kind, authType string
 	labels, descriptions              string // JSON
 	enabled, global                   bool
@@ -75,6 +78,7 @@ func (c *checker) expand(line int, text string) string {
 func (c *checker) check(s spec) item {
 	c.shape(s.form)
 	i := item{
+		file: c.file, line: s.line,
 		key: s.Key.value, name: s.Name.value, domain: strings.TrimSuffix(c.expand(s.Domain.line, s.Domain.value), "/"),
 		enabled: s.Enabled == nil || *s.Enabled, global: s.Global == nil || *s.Global,
 		labels: dictionary(s.Labels), descriptions: dictionary(s.Descriptions),
@@ -82,7 +86,7 @@ func (c *checker) check(s spec) item {
 	c.names(s, i)
 	c.kinds(s, &i)
 	if i.domain != "" && !isURL(i.domain) {
-		c.problem(s.Domain.line, "domain %q must be an http or https URL", i.domain)
+		c.problem(s.Domain.line, "domain %q must be an http or https URL without credentials", s.Domain.value)
 	}
 	i.credential = c.credential(s.Credential)
 	i.egress = c.egress(s.Egress)
@@ -252,6 +256,9 @@ func (c *checker) method(s methodSpec, domain string) Method {
 		c.problem(s.Method.line, "HTTP method %q must be GET, HEAD, POST, PUT, PATCH or DELETE", m.HTTPMethod)
 	}
 	c.endpoint(s, m, domain)
+	if s.Version < 0 || s.Version > maxVersion {
+		c.problem(s.line, "the version of %q must be 1 to %d", m.Name, maxVersion)
+	}
 	if m.Adapter.TimeoutMS < 0 {
 		c.problem(s.line, "the timeout of %q is negative", m.Name)
 	}
@@ -270,6 +277,9 @@ func (c *checker) method(s methodSpec, domain string) Method {
 	return m
 }
 
+// maxVersion is the largest version of a method; the database keeps 32 bits.
+const maxVersion = 1_000_000_000
+
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
@@ -283,9 +293,9 @@ func (c *checker) endpoint(s methodSpec, m Method, domain string) {
 		c.problem(s.line, "method %q has no endpoint", m.Name)
 		return
 	case strings.HasPrefix(m.Endpoint, "/") && domain == "":
-		c.problem(s.Endpoint.line, "endpoint %q is a path, and the toolset has no domain", m.Endpoint)
+		c.problem(s.Endpoint.line, "endpoint %q is a path, and the toolset has no domain", s.Endpoint.value)
 	case !strings.HasPrefix(m.Endpoint, "/") && !isURL(plain):
-		c.problem(s.Endpoint.line, "endpoint %q must be an http or https URL, or a path that begins with /", m.Endpoint)
+		c.problem(s.Endpoint.line, "endpoint %q must be an http or https URL without credentials, or a path that begins with /", s.Endpoint.value)
 	}
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -319,14 +329,19 @@ func (c *checker) schema(t tree, name string) json.RawMessage {
 	return raw
 }
 
-// checkFiles reads all files and reports everything that is wrong in them.
-func checkFiles(files []File, variables map[string]string, pricer *billing.Pricer, coded []string) ([]item, error) {
+// checkFiles reads all files and reports everything that is wrong in them, by
+// file and line.
+func checkFiles(files []File, variables map[string]string, pricer *billing.Pricer, coded []string) ([]item, []FileProblem) {
 	var (
 		items    []item
 		problems []FileProblem
 		seen     = map[string]string{}
 	)
 	for _, f := range files {
+		if f.Err != nil {
+			problems = append(problems, FileProblem{File: f.Name, Line: 1, Message: "the file cannot be read: " + f.Err.Error()})
+			continue
+		}
 		specs, wrong := decodeFile(f)
 		problems = append(problems, wrong...)
 		c := &checker{file: f.Name, variables: variables, pricer: pricer, coded: coded}
@@ -340,17 +355,23 @@ func checkFiles(files []File, variables map[string]string, pricer *billing.Price
 		}
 		problems = append(problems, c.problems...)
 	}
-	slices.SortStableFunc(problems, func(a, b FileProblem) int {
-		if a.File != b.File {
-			return strings.Compare(a.File, b.File)
-		}
-		return a.Line - b.Line
-	})
+	return items, problems
+}
+
+// joinProblems is all that is wrong, by file and line; nil where nothing is.
+func joinProblems(problems []FileProblem) error {
+	sortProblems(problems)
 	joined := make([]error, len(problems))
 	for i, p := range problems {
 		joined[i] = p
 	}
-	return items, errors.Join(joined...)
+	return errors.Join(joined...)
+}
+
+func sortProblems(problems []FileProblem) {
+	slices.SortStableFunc(problems, func(a, b FileProblem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
 }
 
 // polling checks how a method waits for its upstream.

@@ -69,6 +69,6 @@ func Rows(t *testing.T, s *Service, key string) map[string][]map[string]any {
 
 // CheckFile checks one file.
 func CheckFile(content []byte) error {
-	_, err := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120*money.Credit), nil)
-	return err
+	_, problems := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120*money.Credit), nil)
+	return joinProblems(problems)
 }

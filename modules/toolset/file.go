@@ -17,10 +17,12 @@ import (
 type File struct {
 	Name    string // shown in messages
 	Content []byte
+	Err     error // why it could not be read; it is not valid then
 }
 
 // ReadFiles reads one file, or the .yaml and .yml files of a folder in the
-// order of their names.
+// order of their names. What is wrong with a file is said of it when it is
+// checked; the error is about the path.
 func ReadFiles(path string) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -42,10 +44,7 @@ func ReadFiles(path string) ([]File, error) {
 	var files []File
 	for _, name := range names {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("toolset files: %w", err)
-		}
-		files = append(files, File{Name: name, Content: content})
+		files = append(files, File{Name: name, Content: content, Err: err})
 	}
 	return files, nil
 }
@@ -69,7 +68,12 @@ type text struct {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (t *text) UnmarshalYAML(n *yaml.Node) error {
 	t.line = n.Line
-	return n.Decode(&t.value)
+	err := n.Decode(&t.value)
+	if err == nil && strings.ContainsRune(t.value, 0) {
+		t.value = ""
+		err = &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: must not hold NUL", n.Line)}}
+	}
+	return err
 }
 
 // tree is a part of a file that is read later, such as a JSON Schema.

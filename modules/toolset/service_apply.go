@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -25,13 +26,47 @@ type Report struct{ Created, Updated, Unchanged []string }
 // a file stay as they are. The error lists everything that is wrong, as
 // file:line: message.
 func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
-	items, err := checkFiles(files, s.Variables, s.Pricer, slices.Collect(maps.Keys(s.legacy)))
+	items, problems, err := s.check(ctx, files)
+	if err != nil || len(problems) > 0 {
+		return Report{}, errors.Join(joinProblems(problems), err)
+	}
+	return s.storeItems(ctx, items)
+}
+
+// Load is Apply for a server that starts: a file that is not valid is left out,
+// whole, with what is wrong with it; its toolsets stay as they are.
+func (s *Service) Load(ctx context.Context, files []File) (Report, []FileProblem, error) {
+	items, problems, err := s.check(ctx, files)
 	if err != nil {
-		return Report{}, err
+		return Report{}, problems, err
 	}
-	if err := s.checkRates(ctx, items); err != nil {
-		return Report{}, err
-	}
+	report, err := s.storeItems(ctx, valid(items, problems))
+	return report, problems, err
+}
+
+// valid are the items of files with which nothing is wrong.
+func valid(items []item, problems []FileProblem) []item {
+	return slices.DeleteFunc(slices.Clone(items), func(i item) bool {
+		return slices.ContainsFunc(problems, func(p FileProblem) bool { return p.File == i.file })
+	})
+}
+
+// Check says what is wrong with toolset files, by file and line, and changes
+// nothing.
+func (s *Service) Check(ctx context.Context, files []File) ([]FileProblem, error) {
+	_, problems, err := s.check(ctx, files)
+	return problems, err
+}
+
+func (s *Service) check(ctx context.Context, files []File) ([]item, []FileProblem, error) {
+	items, problems := checkFiles(files, s.Variables, s.Pricer, slices.Collect(maps.Keys(s.legacy)))
+	wrong, err := s.checkRates(ctx, valid(items, problems))
+	problems = append(problems, wrong...)
+	sortProblems(problems)
+	return items, problems, err
+}
+
+func (s *Service) storeItems(ctx context.Context, items []item) (Report, error) {
 	report, err := s.store(ctx, items)
 	if database.IsDuplicate(err) { // another process applied the same files
 		report, err = s.store(ctx, items)
@@ -41,21 +76,24 @@ func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
 
 // checkRates refuses prices by tiers of a provider whose rates nobody has set: a
 // call would have no price.
-func (s *Service) checkRates(ctx context.Context, items []item) error {
+func (s *Service) checkRates(ctx context.Context, items []item) ([]FileProblem, error) {
+	if !slices.ContainsFunc(items, func(i item) bool { return i.kind != typeRegular }) {
+		return nil, nil
+	}
 	rates, err := s.Rates.Rates(ctx, composioName)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var problems []error
+	var problems []FileProblem
 	for _, i := range items {
 		if i.kind == typeRegular {
 			continue
 		}
 		if _, err := s.Pricer.ParseProvided(i.prices, rates); err != nil {
-			problems = append(problems, fmt.Errorf("toolset %s: %w", i.key, err))
+			problems = append(problems, FileProblem{File: i.file, Line: i.line, Message: fmt.Sprintf("toolset %s: %s", i.key, strings.ReplaceAll(err.Error(), "\n", "; "))})
 		}
 	}
-	return errors.Join(problems...)
+	return problems, nil
 }
 
 func (s *Service) store(ctx context.Context, items []item) (Report, error) {
