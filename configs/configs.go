@@ -58,8 +58,8 @@ type Server struct {
 	Mode string `key:"mode" env:"PORTICO_MODE"`
 	// Origins are the web origins that may call the API from a browser.
 	Origins []string `key:"origins" env:"ORIGIN"`
-	// JWTSecret signs the tokens of the web frontend (HS256). Load makes a
-	// random one in development.
+	// JWTSecret signs the tokens of the web frontend (HS256). In development
+	// empty is one that the server makes and keeps in the data folder.
 	JWTSecret Secret `key:"jwtSecret" env:"JWT_SECRET"`
 	// JWTExpiration is how long such a token is valid.
 	JWTExpiration time.Duration `key:"jwtExpiration" env:"JWT_EXPIRATION_TIME"`

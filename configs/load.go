@@ -2,7 +2,6 @@ package configs
 
 import (
 	"bytes"
-	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -212,8 +211,7 @@ func (l *loader) finish() {
 		return
 	}
 	if c.Server.JWTSecret == "" {
-		c.Server.JWTSecret = Secret(rand.Text() + rand.Text())
-		l.warn("JWT_SECRET is not set: frontend tokens end with this process")
+		l.warn("JWT_SECRET is not set: session tokens are signed with a secret that is kept in the data folder")
 	}
 	if c.Server.EncryptionKey == "" {
 		c.Server.EncryptionKey = developmentKey

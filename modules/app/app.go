@@ -122,6 +122,10 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Objects, err = objects(ctx, c.ObjectStorage); err != nil {
 		return err
 	}
+	secret, err := tokenSecret(c)
+	if err != nil {
+		return err
+	}
 	policy, warnings, err := ptc.Parse(rawPolicy(c))
 	if err != nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
@@ -131,7 +135,7 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.PTC = ptc.New(policy)
 	a.Accounts = account.New(account.Deps{
-		DB: a.DB, TokenSecret: []byte(c.Server.JWTSecret.Reveal()), TokenLife: c.Server.JWTExpiration, Logger: a.Logger,
+		DB: a.DB, TokenSecret: secret, TokenLife: c.Server.JWTExpiration, Logger: a.Logger,
 	})
 	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets, Limits: limits(c.Billing)})
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
