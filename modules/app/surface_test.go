@@ -34,6 +34,34 @@ func document(t *testing.T, s *instance) *openapi3.T {
 	return doc
 }
 
+// A browser sends what an operation reads only if it may: without it, the page
+// sees no more than "Failed to fetch".
+func TestPagesMaySendEveryHeaderThatIsRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite), "ORIGIN=https://app.test")
+	a := s.send("", "OPTIONS", "/v1/tool/execute", nil, "Origin", "https://app.test", "Access-Control-Request-Method", "POST")
+	require.Equal(t, 204, a.status)
+	allowed := strings.Split(strings.ToLower(a.header.Get("Access-Control-Allow-Headers")), ", ")
+	methods := strings.Split(a.header.Get("Access-Control-Allow-Methods"), ", ")
+	read := []string{"authorization", "x-api-key", "content-type", "last-event-id"}
+	for path, item := range document(t, s).Paths.Map() {
+		for method, op := range item.Operations() {
+			require.Contains(t, methods, method, path)
+			for _, p := range op.Parameters {
+				if p.Value.In == "header" {
+					read = append(read, strings.ToLower(p.Value.Name))
+				}
+			}
+		}
+	}
+	require.Contains(t, read, "x-ptc-call-id")
+	require.Contains(t, read, "x-refly-result-id")
+	require.Contains(t, read, "idempotency-key")
+	for _, name := range read {
+		require.Contains(t, allowed, name)
+	}
+}
+
 func TestOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))

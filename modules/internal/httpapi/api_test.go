@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -305,6 +306,38 @@ func TestOnlyConfiguredOriginsMayCallWithCredentials(t *testing.T) {
 	}
 	if got := preflight("https://evil.example"); got.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("foreign origin: %v", got.header)
+	}
+}
+
+// A cache between must not give the answer for one origin to another.
+func TestEveryAnswerVariesByOrigin(t *testing.T) {
+	t.Parallel()
+	api, _ := newAPI(t)
+	for _, method := range []string{"GET", "OPTIONS", "DELETE"} {
+		for _, origin := range []string{"", "https://app.example", "https://evil.example"} {
+			for _, path := range []string{"/v1/tools", "/v1/nothing"} {
+				header := map[string]string{"X-API-Key": goodKey, "Access-Control-Request-Method": "GET"}
+				if origin != "" {
+					header["Origin"] = origin
+				}
+				if got := send(t, api, method, path, "", header); got.header.Get("Vary") != "Origin" {
+					t.Errorf("%s %s of %q: %d, Vary is %q", method, path, origin, got.status, got.header.Values("Vary"))
+				}
+			}
+		}
+	}
+}
+
+// What a page may read of an answer besides its body.
+func TestPagesMayReadTheHeadersTheyNeed(t *testing.T) {
+	t.Parallel()
+	api, _ := newAPI(t)
+	got := send(t, api, "GET", "/v1/tools", "", map[string]string{"Origin": "https://app.example", "X-API-Key": goodKey})
+	exposed := strings.Split(got.header.Get("Access-Control-Expose-Headers"), ", ")
+	for _, name := range []string{"Retry-After", "Content-Disposition", httpapi.HeaderTrace} {
+		if !slices.Contains(exposed, name) {
+			t.Errorf("%s is not exposed: %q", name, exposed)
+		}
 	}
 }
 

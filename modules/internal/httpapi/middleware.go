@@ -86,20 +86,31 @@ func (a *API) recoverPanic(c *gin.Context) {
 	c.Next()
 }
 
-// cors lets the configured browser origins call with credentials.
+const (
+	// allowedHeaders are those that operations read, and the conditions that
+	// browsers send by themselves.
+	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, " +
+		"X-PTC-Call-Id, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
+	// exposedHeaders are those of answers that pages may read.
+	exposedHeaders = "Retry-After, Content-Disposition, ETag, " + HeaderTrace
+)
+
+// cors lets the configured browser origins call with credentials. Every answer
+// says that it depends on the origin, also one without an origin or for another:
+// a cache must not give it to a page of a configured one.
 func (a *API) cors(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Add("Vary", "Origin")
 	origin := c.GetHeader("Origin")
 	if origin == "" || !slices.Contains(a.deps.Origins, origin) {
 		return
 	}
-	h := c.Writer.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Allow-Credentials", "true")
-	h.Set("Access-Control-Expose-Headers", HeaderTrace)
-	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 	if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, "+HeaderTrace)
+		h.Set("Access-Control-Allow-Headers", allowedHeaders)
 		h.Set("Access-Control-Max-Age", "600")
 		c.AbortWithStatus(http.StatusNoContent)
 	}
