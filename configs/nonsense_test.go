@@ -51,9 +51,9 @@ func texts() map[string][]string {
 		"CODEAPI_USER": nil, "MODEL_NAME": nil, "COMPOSIO_USER": nil, "PTC_ROLLOUT_SALT": nil,
 		// Paths: what is not there fails when it is opened.
 		"OBJECT_STORAGE_FOLDER": nil, "SANDBOX_ROOT": nil, "SANDBOX_RUN_DIR": nil, "SANDBOX_RUNSC": nil, "TOOLSETS_DIR": nil,
-		// What these do not know is off, with a warning (PTC reference).
+		// What these do not know is off, with a warning.
 		"PTC_MODE": nil, "PTC_DEBUG": nil, "PTC_ENABLED": nil,
-		// Lists of which blanks are dropped (PTC reference).
+		// Lists of which blanks are dropped.
 		"PTC_USER_ALLOWLIST": nil, "PTC_TOOLSET_ALLOWLIST": nil, "PTC_TOOLSET_BLOCKLIST": nil,
 		// Names that may look like numbers.
 		"S3_BUCKET":                 append([]string{"negative", "huge"}, names...),

@@ -223,7 +223,7 @@ func parseInt(text string) (int, error) {
 	if err != nil {
 		return 0, errors.New("must be a whole number, without a sign or separators")
 	}
-	return int(n), nil //nolint:gosec // one bit less than an int has
+	return int(n), nil
 }
 
 // parseSize reads a number of bytes with or without a unit.
@@ -240,7 +240,7 @@ func parseSize(text string) (int64, error) {
 	if err != nil || n > uint64(math.MaxInt64/unit) {
 		return 0, errors.New(help)
 	}
-	return int64(n) * unit, nil //nolint:gosec // 63 bits
+	return int64(n) * unit, nil
 }
 
 // sizeUnits are the suffixes of the powers of 1024, from the first one up.

@@ -122,10 +122,6 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Objects, err = objects(ctx, c.ObjectStorage); err != nil {
 		return err
 	}
-	secret, err := tokenSecret(c)
-	if err != nil {
-		return err
-	}
 	policy, warnings, err := ptc.Parse(rawPolicy(c))
 	if err != nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
@@ -134,9 +130,9 @@ func (a *App) wire(ctx context.Context) error {
 		a.Logger.Warn("configuration", "warning", w)
 	}
 	a.PTC = ptc.New(policy)
-	a.Accounts = account.New(account.Deps{
-		DB: a.DB, TokenSecret: secret, TokenLife: c.Server.JWTExpiration, Logger: a.Logger,
-	})
+	if a.Accounts, err = a.accounts(); err != nil {
+		return err
+	}
 	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets, Limits: limits(c.Billing)})
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
 	if a.Drive, err = a.files(); err != nil {

@@ -15,9 +15,9 @@ func priced(key string) string {
 		credential: {type: header, name: X-Demo-Key, value: "${PORTICO_DEMO_KEY}"}, methods: [{name: get, endpoint: /cities, method: GET}]}`, key)
 }
 
-// The toolsets that the reference names cost nothing on a server that nobody
-// has configured; the row says what the list price was.
-func TestToolsetsOfTheReferenceAreFree(t *testing.T) {
+// Six toolsets cost nothing on a server that nobody has configured; the row
+// says what the list price was.
+func TestFreeToolsetsOfTheShippedConfiguration(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		files := map[string]string{"other.yaml": priced("other")}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/account"
 )
 
 // secretFile holds the secret of session tokens where none is configured, which
@@ -19,6 +20,14 @@ const secretFile = "jwt-secret"
 
 // minTokenSecret is what RFC 7518 asks of an HS256 key, in bytes.
 const minTokenSecret = 32
+
+func (a *App) accounts() (*account.Module, error) {
+	secret, err := tokenSecret(a.Config)
+	if err != nil {
+		return nil, err
+	}
+	return account.New(account.Deps{DB: a.DB, TokenSecret: secret, TokenLife: a.Config.Server.JWTExpiration, Logger: a.Logger}), nil
+}
 
 // tokenSecret signs session tokens.
 func tokenSecret(c *configs.Config) ([]byte, error) {

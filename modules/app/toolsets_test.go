@@ -88,3 +88,28 @@ func TestAnInvalidToolsetFileStopsNeitherServerNorOthers(t *testing.T) {
 		})
 	}
 }
+
+// A toolset that cannot be read any more fails where it is asked for, and says
+// so; runs and programs that never named it go on.
+func TestABrokenToolsetFailsOnlyWhoNamesIt(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- expect: [execute_code]
+  output: [{call: {name: execute_code, arguments: {code: "print(6 * 7)", timeout: null}}}]
+- output: [{text: "Done."}]
+`)
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	s.apply(t, map[string]string{"broken.yaml": priced("broken")})
+	s.exec("UPDATE toolset_inventory SET egress = '{' WHERE key = 'broken'")
+	r := s.invoke(t, map[string]any{"query": "Count the cities.", "toolsets": []string{"demo"}})
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+	o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.list_cities(file_name_title='x')['status'])"})
+	require.Equal(t, "success\n", o.Stdout, o.Stderr)
+
+	a := s.send(s.key, "POST", "/v1/tool/execute", `{"toolsetKey":"broken","toolName":"get","arguments":{"file_name_title":"x"}}`)
+	require.Contains(t, a.raw, "Toolset broken cannot be used")
+	require.NotContains(t, a.raw, "JSON")
+	require.Contains(t, s.log.String(), "a stored toolset cannot be read")
+	list := s.send(s.key, "GET", "/v1/tool/list", nil)
+	require.Equal(t, 200, list.status, list.raw)
+}
