@@ -166,9 +166,8 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
 	a.Interpreters = interpreter.New(interpreter.Deps{
-		Programs: a.Programs.Service, Sandbox: a.Engine, Settings: interpreter.Settings{
-			Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle,
-		},
+		Programs: a.Programs.Service, Sandbox: a.Engine,
+		Settings: interpreter.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents = a.agents()
 	a.register()

@@ -88,4 +88,5 @@ func TestOneUserDoesNotTakeTheInterpreters(t *testing.T) {
 		require.True(t, run(1, place, "x = 1"))
 	}
 	require.False(t, run(0, "his", "x"))
+	require.True(t, run(1, "d", "x = 1"), "hers is one of four")
 }
