@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,12 +28,64 @@ type Prompt struct {
 	Missing []string
 }
 
-// Described is a toolset as the prompt shows it: its documentation, or a line
-// for each tool.
+// Described is a toolset as the prompt shows it: its documentation, which is of
+// its class; or a line for each function; or, where both are too long, how many
+// there are.
 type Described struct {
 	Key   string
 	Docs  string
 	Lines []string
+	// Class says how to import the toolset as a class, beside lines.
+	Class string
+	// Hidden leaves the lines out and says how many there are.
+	Hidden bool
+}
+
+// maxDescribed is how long the descriptions of all toolsets may be together, in
+// bytes: about 12,000 tokens.
+const maxDescribed = 48 << 10
+
+// fit shortens what is longer than limit: lines take the place of
+// documentation, and where they are too long as well, the largest toolsets are
+// only named.
+func fit(list []Described, limit int) []Described {
+	total := 0
+	for _, d := range list {
+		total += len(d.String())
+	}
+	if total <= limit {
+		return list
+	}
+	list, total = slices.Clone(list), 0
+	longest := make([]int, len(list)) // the toolsets, the longest first
+	for i := range list {
+		list[i].Docs = ""
+		longest[i] = i
+		total += len(list[i].String())
+	}
+	slices.SortStableFunc(longest, func(a, b int) int { return len(list[b].String()) - len(list[a].String()) })
+	for _, i := range longest {
+		if total <= limit {
+			break
+		}
+		total -= len(list[i].String())
+		list[i].Hidden = true
+		total += len(list[i].String())
+	}
+	return list
+}
+
+// String is the toolset's part of the prompt.
+func (d Described) String() string {
+	switch {
+	case d.Docs != "":
+		return "\n" + strings.TrimSpace(d.Docs) + "\n"
+	case d.Hidden:
+		return fmt.Sprintf("\n## %s — %d functions, too many to list; search_tools finds them\n", d.Key, len(d.Lines))
+	case d.Class != "":
+		return fmt.Sprintf("\n## %s — functions below; %s\n\n%s\n", d.Key, d.Class, strings.Join(d.Lines, "\n"))
+	}
+	return fmt.Sprintf("\n## %s — functions below\n\n%s\n", d.Key, strings.Join(d.Lines, "\n"))
 }
 
 const base = `You are an agent that works for one user. Answer what they ask, with the tools where they help.
@@ -76,7 +129,7 @@ Try first: when a loop would make five calls or more, the first program makes ex
 
 Data: keep large results in Python. Filter, join and count there, and print only what you need for the answer, never whole results. Split long work into several programs. What one program needs of another, print it and put it into the code; do not pass files between them.
 
-Imports: from refly_tools.<toolset> import <Class>; the tools are class methods, with keyword arguments. They return a dict with "status" and "data", or "error". Every program is complete in itself: it imports what it uses.
+` + p.styles() + `Every program is complete in itself: it imports what it uses.
 
 Keys and credentials are not needed; calls are authenticated. Do not sleep and do not slow calls down; that is taken care of. A short look around before the real work is fine.
 `)
@@ -89,11 +142,7 @@ Keys and credentials are not needed; calls are authenticated. Do not sleep and d
 		fmt.Fprintf(&b, "\n## Functions of every program\n\nThey return the value itself and raise an exception when they fail.\n\n%s\n", strings.Join(p.Functions, "\n"))
 	}
 	for _, t := range p.Toolsets {
-		if t.Docs != "" {
-			b.WriteString("\n" + strings.TrimSpace(t.Docs) + "\n")
-			continue
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", t.Key, strings.Join(t.Lines, "\n"))
+		b.WriteString(t.String())
 	}
 	return b.String()
 }
@@ -113,9 +162,38 @@ func (p Prompt) lookup() string {
 	return "search_tools finds them and help tells all about one, as tools and, in programs, as functions that return text."
 }
 
+// styles says how tools are called, in the styles that the toolsets below have.
+func (p Prompt) styles() string {
+	classes, functions := p.shown()
+	var b strings.Builder
+	if functions {
+		b.WriteString(`Functions: a line such as get_weather(city: str, days?: int) -> {sky: str} is a function that is there without an import: get_weather(city="Oslo"). ` +
+			`What has a ? may be left out; what stands in **{...} is given that way, as in f(**{"from": 1}). ` +
+			"A function returns the value and raises ToolExecutionError when the call fails.\n")
+	}
+	if classes {
+		b.WriteString("Classes: import them as the toolset says, from refly_tools.<module> import <Class>; the tools are class methods, with keyword arguments. " +
+			`A class method returns a dict with "status", which is "success" with "data", or "error" with "error"; it raises nothing when the call fails.` + "\n")
+	}
+	return b.String()
+}
+
+// shown reports which styles the toolsets below have.
+func (p Prompt) shown() (classes, functions bool) {
+	for _, t := range p.Toolsets {
+		classes = classes || t.Docs != "" || t.Class != "" && !t.Hidden
+		functions = functions || t.Docs == ""
+	}
+	return classes, functions
+}
+
 func (p Prompt) order() string {
 	if p.Sequential {
 		return "Make one call after the other, always. No thread pools and no other way of making calls at once.\n"
+	}
+	call := "tool(name=item)"
+	if _, functions := p.shown(); !functions && len(p.Toolsets) > 0 {
+		call = "Class.tool(name=item)"
 	}
 	return `First ask whether calls depend on each other: one that needs the output of another comes after it. Then ask what they do: anything that changes something (write, create, update, delete, send, post, upload) is made alone, one after the other, even if it is independent. Only calls that read (list, get, search, query, fetch, find, retrieve) and are independent may run at once, in this form:
 
@@ -123,7 +201,7 @@ func (p Prompt) order() string {
 
     def one(item):
         try:
-            return Class.tool(name=item)
+            return ` + call + `
         except Exception as error:
             return {"status": "error", "error": str(error)}
 

@@ -3,8 +3,9 @@
 //
 //	read(file_path: str) -> str  # Read a file.
 //
-// A parameter that may be left out has a question mark. Names that are no
-// Python identifiers are passed in a dict, and shown so.
+// A parameter that may be left out has a question mark, and so has a member of
+// an object that may be absent. Names that are no Python identifiers are passed
+// in a dict, and shown so. What is not known is Any.
 package compact
 
 import (
@@ -28,8 +29,13 @@ type Tool struct {
 	Output      json.RawMessage `json:"outputSchema"`
 }
 
-// maxSentence is the longest comment, in characters.
-const maxSentence = 120
+const (
+	// maxSentence is the longest comment, in characters.
+	maxSentence = 120
+	// maxOptional is how long the type of a parameter may be that need not be
+	// given, in bytes. The objects in a longer one are written less deep.
+	maxOptional = 400
+)
 
 // Line writes a tool as one line. Name is the function's, empty for the one
 // that programs find it under.
@@ -61,7 +67,7 @@ func Signature(name string, t Tool) string {
 	if name == "" {
 		name = stub.Name(sandbox.Python, t.Name)
 	}
-	return name + "(" + parameters(t.Input) + ") -> " + result(t.Output)
+	return name + "(" + parameters(t.Input) + ") -> " + Result(t.Output)
 }
 
 // parameters come with those that are required first, otherwise as written.
@@ -70,7 +76,7 @@ func parameters(schema json.RawMessage) string {
 	if root == nil {
 		return ""
 	}
-	t := typer{root}
+	t := typer{root: root}
 	node := t.resolve(root)
 	if node == nil {
 		return "**Any"
@@ -85,8 +91,13 @@ func parameters(schema json.RawMessage) string {
 	needed := required(node)
 	var first, rest, odd []string
 	for _, name := range properties.Names() {
+		must := slices.Contains(needed, name)
 		of := t.of(properties.Get(name), 0)
-		switch must := slices.Contains(needed, name); {
+		if !must && len(of) > maxOptional {
+			of, _ = t.within(properties.Get(name), maxOptional)
+		}
+		switch {
+		case name == stub.FileTitle: // it has a default
 		case !identifier(name) && must:
 			odd = append(odd, quote(name)+":"+of)
 		case !identifier(name):
@@ -102,16 +113,6 @@ func parameters(schema json.RawMessage) string {
 		all = append(all, "**{"+strings.Join(odd, ",")+"}")
 	}
 	return strings.Join(all, ", ")
-}
-
-// result is text unless the tool says otherwise. What objects hold is not
-// written out: help tells it, and a program sees it.
-func result(schema json.RawMessage) string {
-	root := object(schema)
-	if root == nil {
-		return "str"
-	}
-	return typer{root}.of(root, maxNesting)
 }
 
 func object(schema json.RawMessage) *jsontree.Object {

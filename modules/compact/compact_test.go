@@ -3,6 +3,7 @@ package compact_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -30,7 +31,7 @@ func TestSignaturesOfTheSeed(t *testing.T) {
 		"code_graph_query(projectId: str, query: str, limit?: int) -> str": `{"properties":{"projectId":{"type":"string"},"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query","projectId"]}`,
 	} {
 		name, _, _ := strings.Cut(want, "(")
-		require.Equal(t, want, compact.Signature("", compact.Tool{Name: name, Input: json.RawMessage(schema)}))
+		require.Equal(t, want, compact.Signature("", compact.Tool{Name: name, Input: json.RawMessage(schema), Output: json.RawMessage(`{"type":"string"}`)}))
 	}
 }
 
@@ -59,24 +60,24 @@ func TestTypes(t *testing.T) {
 		`true`:                                  "Any",
 	} {
 		got := compact.Signature("", compact.Tool{Name: "f", Input: json.RawMessage(`{"properties":{"x":` + schema + `},"required":["x"]}`)})
-		require.Equal(t, "f(x: "+want+") -> str", got, schema)
+		require.Equal(t, "f(x: "+want+") -> Any", got, schema)
 	}
 }
 
 func TestForms(t *testing.T) {
 	t.Parallel()
 	for want, tool := range map[string]compact.Tool{
-		`f() -> str`: {Name: "f"},
-		`get_it(a: str, **{"from"?:int,"resource-group":str}) -> str  # Gets it`: {
+		`f() -> Any`: {Name: "f"},
+		`get_it(a: str, **{"from"?:int,"resource-group":str}) -> Any  # Gets it`: {
 			Name: "get-it", Description: " Gets  it.\nAnd more.", Input: json.RawMessage(`{"properties":{"from":{"type":"integer"},"resource-group":{"type":"string"},"a":{"type":"string"}},"required":["a","resource-group"]}`),
 		},
-		`f(**Any) -> dict`:    {Name: "f", Input: json.RawMessage(`{"additionalProperties":true}`), Output: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)},
-		`list_users() -> str`: {Name: "list_users", Description: "List the users"},
-		`listUsers() -> str`:  {Name: "listUsers", Description: "List users."},
-		`f(n?: {v:int,next?:{v:int,next?:{v:int,next?:dict}}}) -> str`: {
+		`f(**Any) -> {a?: str}`: {Name: "f", Input: json.RawMessage(`{"additionalProperties":true}`), Output: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)},
+		`list_users() -> Any`:   {Name: "list_users", Description: "List the users"},
+		`listUsers() -> Any`:    {Name: "listUsers", Description: "List users."},
+		`f(n?: {v:int,next?:{v:int,next?:{v:int,next?:dict}}}) -> Any`: {
 			Name: "f", Input: json.RawMessage(`{"properties":{"n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},"next":{"$ref":"#/$defs/n"}},"required":["v"]}}}`),
 		},
-		`g() -> str`: {Name: "g", Input: json.RawMessage(`{`)},
+		`g() -> Any`: {Name: "g", Input: json.RawMessage(`{`)},
 	} {
 		require.Equal(t, want, compact.Line("", tool))
 	}
@@ -87,6 +88,35 @@ func TestForms(t *testing.T) {
 	require.Equal(t, "First", compact.Sentence("First\n\nSecond."))
 }
 
+// The type of a result is what the schema says, Any where none does, and never
+// long.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		``:                  "Any",
+		`{}`:                "Any",
+		`not JSON`:          "Any",
+		`{"type":"object"}`: "dict",
+		`{"type":"array"}`:  "list",
+		`{"type":"string"}`: "str",
+		`{"type":"object","properties":{"a":{"type":"string"}}}`:                                                                              "{a?: str}",
+		`{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id","name"]}}`: "list[{id: int, name: str}]",
+		`{"$ref":"#/$defs/u","$defs":{"u":{"type":["object","null"],"properties":{"from":{"enum":["x"]}},"required":["from"]}}}`:              `{"from": "x"}|None`,
+	} {
+		require.Equal(t, want, compact.Result(json.RawMessage(schema)), schema)
+	}
+	wide, deep := []string{}, `{"type":"string"}`
+	for i := range 40 {
+		wide = append(wide, fmt.Sprintf(`"member_%d":{"type":"object","properties":{"inner":{"type":"string"}}}`, i))
+	}
+	for range 30 {
+		deep = `{"type":"object","properties":{"a_long_name":` + deep + `,"another_long_name":{"type":"integer"}}}`
+	}
+	require.Equal(t, "{member_0?: dict, member_1?: dict, member_2?: dict, member_3?: dict, member_4?: dict, **Any}",
+		compact.Result(json.RawMessage(`{"properties":{`+strings.Join(wide, ",")+`}}`)))
+	require.Equal(t, "{a_long_name?: {a_long_name?: dict, another_long_name?: int}, another_long_name?: int}", compact.Result(json.RawMessage(deep)))
+}
+
 // lines are those of the whole corpus, in the order of servers.
 func lines(t *testing.T) []string {
 	t.Helper()
@@ -95,6 +125,7 @@ func lines(t *testing.T) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		for _, tool := range servers[name] {
+			require.LessOrEqual(t, len(compact.Result(tool.Output)), 100)
 			all = append(all, compact.Line("", tool))
 		}
 	}
@@ -122,7 +153,7 @@ import ast, re, sys
 count = 0
 for line in sys.stdin:
     stub = re.sub(r'"(?:[^"\\]|\\.)*"|\?(?=:)', lambda m: "" if m[0] == "?" else m[0], line.rstrip("\n"))
-    stub = re.sub(r"\*\*(?=[{A])", "**others: ", stub)
+    stub = re.sub(r"\*\*(?=\{|Any\))", "**others: ", stub)
     signature, _, comment = stub.partition("  # ")
     ast.parse("def " + signature + ": pass  # " + comment)
     count += 1
@@ -133,8 +164,8 @@ print(count)`)
 	require.Equal(t, "376\n", string(out))
 }
 
-// The figures that the design asks for: 80 % fewer tokens for definitions, and
-// those of the corpus' own measurement, 79.5 % for schemas.
+// Signatures with the types of results take 80 % fewer tokens than schemas, and
+// 78 % on average over the servers with five tools or more.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	c, err := compact.NewCounter()
@@ -148,9 +179,10 @@ func TestTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, sum.Servers, 17)
 	require.Equal(t, 376, sum.All.Tools)
+	require.GreaterOrEqual(t, sum.All.SignaturesSaved(), 0.80)
+	require.GreaterOrEqual(t, sum.Average(5, compact.Measurement.SignaturesSaved), 0.78)
 	require.GreaterOrEqual(t, sum.All.LinesSaved(), 0.80)
-	require.GreaterOrEqual(t, sum.All.SignaturesSaved(), 0.795)
-	require.GreaterOrEqual(t, sum.Average(5), 0.75)
+	require.GreaterOrEqual(t, sum.Average(5, compact.Measurement.LinesSaved), 0.77)
 	_, err = compact.ReadCorpus(t.TempDir())
 	require.ErrorContains(t, err, "no *.json")
 }

@@ -33,33 +33,49 @@ func (c *Counter) Count(text string) (int, error) { return c.codec.Count(text) }
 type Measurement struct {
 	Server string
 	Tools  int
-	// Schemas are the minified schemas alone, Definitions those with names and
-	// descriptions, as a request carries them.
+	// Schemas are what signatures replace: the names with the minified schemas
+	// of arguments and, where a tool states one, of its result. Definitions have
+	// the descriptions of tools as well, as a request carries them.
 	Schemas, Definitions int
 	// Signatures are the lines without comments, Lines those with them.
 	Signatures, Lines int
 }
 
+// definition is a tool as a request carries it.
+type definition struct {
+	Name         string `json:"name"`
+	Description  string `json:"description,omitempty"`
+	InputSchema  any    `json:"input_schema"`
+	OutputSchema any    `json:"output_schema,omitempty"`
+}
+
+func define(t Tool) (definition, error) {
+	d := definition{Name: t.Name, Description: t.Description, InputSchema: jsontree.NewObject()}
+	var err error
+	if len(t.Input) > 0 {
+		if d.InputSchema, err = jsontree.Parse(t.Input); err != nil {
+			return d, err
+		}
+	}
+	if len(t.Output) > 0 {
+		d.OutputSchema, err = jsontree.Parse(t.Output)
+	}
+	return d, err
+}
+
 // Measure counts what tools cost in both forms.
 func (c *Counter) Measure(server string, tools []Tool) (Measurement, error) {
 	m := Measurement{Server: server, Tools: len(tools)}
-	type definition struct {
-		Name        string `json:"name"`
-		Description string `json:"description"`
-		InputSchema any    `json:"input_schema"`
-	}
-	definitions, schemas := []definition{}, []any{}
+	definitions, schemas := []definition{}, []definition{}
 	signatures, lines := make([]string, len(tools)), make([]string, len(tools))
 	for i, t := range tools {
-		var schema any = jsontree.NewObject()
-		if len(t.Input) > 0 {
-			var err error
-			if schema, err = jsontree.Parse(t.Input); err != nil {
-				return m, fmt.Errorf("%s: %w", t.Name, err)
-			}
+		d, err := define(t)
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		definitions = append(definitions, definition{t.Name, t.Description, schema})
-		schemas = append(schemas, schema)
+		definitions = append(definitions, d)
+		d.Description = ""
+		schemas = append(schemas, d)
 		signatures[i], lines[i] = Signature("", t), Line("", t)
 	}
 	count := func(into *int, v any) error {
@@ -135,13 +151,13 @@ func (c *Counter) Total(servers map[string][]Tool) (Totals, error) {
 	return t, nil
 }
 
-// Average is what lines save, on average over the servers with at least so
-// many tools.
-func (t Totals) Average(tools int) float64 {
+// Average is what is saved on average over the servers with at least so many
+// tools, by signatures or by lines.
+func (t Totals) Average(tools int, saved func(Measurement) float64) float64 {
 	sum, n := 0.0, 0
 	for _, m := range t.Servers {
 		if m.Tools >= tools {
-			sum += m.LinesSaved()
+			sum += saved(m)
 			n++
 		}
 	}

@@ -19,7 +19,13 @@ const (
 )
 
 // typer writes JSON Schemas as Python types.
-type typer struct{ root *jsontree.Object }
+type typer struct {
+	root *jsontree.Object
+	// members is how many members of an object are written; 0 for all.
+	members int
+	// space follows colons and commas within objects.
+	space string
+}
 
 // of writes the type of a schema. Objects deeper than maxNesting are dicts.
 func (t typer) of(schema any, depth int) string {
@@ -72,6 +78,17 @@ func (t typer) of(schema any, depth int) string {
 	return "Any"
 }
 
+// within writes a type of at most limit bytes: as deep as that allows, at least
+// one level.
+func (t typer) within(schema any, limit int) (text string, fits bool) {
+	for depth := range maxNesting {
+		if text = t.of(schema, depth); len(text) <= limit {
+			return text, true
+		}
+	}
+	return text, false
+}
+
 func (t typer) kind(kind string, node *jsontree.Object, depth int) string {
 	switch kind {
 	case "string":
@@ -111,14 +128,18 @@ func (t typer) object(node *jsontree.Object, depth int) string {
 	}
 	required := required(node)
 	parts := make([]string, 0, properties.Len())
-	for _, name := range properties.Names() {
+	for i, name := range properties.Names() {
+		if t.members > 0 && i == t.members {
+			parts = append(parts, "**Any")
+			break
+		}
 		mark := ""
 		if !slices.Contains(required, name) {
 			mark = "?"
 		}
-		parts = append(parts, key(name)+mark+":"+t.of(properties.Get(name), depth+1))
+		parts = append(parts, key(name)+mark+":"+t.space+t.of(properties.Get(name), depth+1))
 	}
-	return "{" + strings.Join(parts, ",") + "}"
+	return "{" + strings.Join(parts, ","+t.space) + "}"
 }
 
 // resolve follows references within the document; nil is anything.

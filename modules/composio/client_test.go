@@ -282,3 +282,18 @@ func TestAccountsAndFiles(t *testing.T) {
 	require.Error(t, err, "the storage is not on the public internet here")
 	require.False(t, client(t, s, func(d *composio.Deps) { d.Key = "" }).Connected())
 }
+
+// The service wraps what a tool returns; callers get what is inside.
+func TestSchemaOfResults(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		``:   ``,
+		`{}`: ``,
+		`{"type":"object","properties":{"id":{"type":"string"}}}`:                                                                                   ``,
+		`{"properties":{"data":{},"successful":{"type":"boolean"}}}`:                                                                                ``,
+		`{"properties":{"data":{"$ref":"#/$defs/D"},"successful":{"type":"boolean"}},"$defs":{"D":{"type":"array"}}}`:                               `{"$ref":"#/$defs/D","$defs":{"D":{"type":"array"}}}`,
+		`{"properties":{"data":{"type":"object","properties":{"id":{"type":"string"}}},"error":{"type":"string"},"successful":{"type":"boolean"}}}`: `{"type":"object","properties":{"id":{"type":"string"}}}`,
+	} {
+		require.Equal(t, want, string(composio.Tool{Output: json.RawMessage(output)}.Result()), output)
+	}
+}

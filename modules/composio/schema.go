@@ -27,6 +27,34 @@ func (t Tool) Schema() (json.RawMessage, error) {
 	return jsontree.Encode(withFiles(tree))
 }
 
+// Result is the schema of what a call returns to callers, if the service says:
+// the data of the service's answer, without the members about its success.
+func (t Tool) Result() json.RawMessage {
+	tree, err := jsontree.Parse(t.Output)
+	answer, _ := tree.(*jsontree.Object)
+	if err != nil || answer == nil {
+		return nil
+	}
+	properties := answer.Object("properties")
+	if properties == nil || !properties.Has("data") || !properties.Has("successful") {
+		return nil
+	}
+	data := properties.Object("data")
+	if data == nil || data.Len() == 0 {
+		return nil
+	}
+	for _, word := range []string{"$defs", "definitions"} { // what its references mean
+		if defs := answer.Object(word); defs != nil && !data.Has(word) {
+			data.Set(word, defs)
+		}
+	}
+	text, err := jsontree.Encode(data)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
 // withFiles replaces the schemas of files, at any depth.
 func withFiles(v any) any {
 	switch v := v.(type) {

@@ -20,9 +20,20 @@ type ToolDefinition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
-	Callers     Callers         `json:"-"`
+	// OutputSchema is the JSON Schema of the result; empty where none is known.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Callers      Callers         `json:"-"`
 	// AllowedCallers is Callers in words; only what is exported has it.
 	AllowedCallers []string `json:"allowedCallers,omitempty" enum:"direct,code" doc:"Who may call it, where its name or its file says so: a model by a tool call, or code"`
+}
+
+// outputOf is the schema of a method's result, if it says anything.
+func outputOf(m Method) json.RawMessage {
+	members, err := ordered(m.Response)
+	if err != nil || len(members) == 0 {
+		return nil
+	}
+	return m.Response
 }
 
 // fileTitle is the parameter that names the file a result becomes.

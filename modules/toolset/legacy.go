@@ -30,7 +30,7 @@ func newLegacy(t legacy.Toolset) legacyToolset {
 func (l legacyToolset) definition() Definition {
 	d := Definition{Key: l.Key, Name: l.Name, Description: l.Description, Tools: []ToolDefinition{}}
 	for _, m := range l.methods {
-		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: m.Request, Callers: m.Callers()})
+		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: m.Request, OutputSchema: outputOf(m), Callers: m.Callers()})
 	}
 	return d
 }

@@ -140,7 +140,9 @@ func (s *Service) defineProvided(ctx context.Context, h database.Handle, key str
 		if err != nil {
 			return Definition{}, broken(key, fmt.Errorf("schema of %s: %w", m.Name, err))
 		}
-		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema, Callers: m.Callers()})
+		d.Tools = append(d.Tools, ToolDefinition{
+			Name: m.Name, Description: m.Description, InputSchema: schema, OutputSchema: tool.Result(), Callers: m.Callers(),
+		})
 	}
 	slices.SortFunc(d.Tools, func(a, b ToolDefinition) int { return strings.Compare(a.Name, b.Name) })
 	return d, nil

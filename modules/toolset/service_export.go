@@ -84,7 +84,7 @@ func (s *Service) define(ctx context.Context, h database.Handle, key string, kin
 		if err != nil {
 			return Definition{}, broken(key, fmt.Errorf("schema of %s: %w", m.Name, err))
 		}
-		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema, Callers: m.Callers()})
+		d.Tools = append(d.Tools, ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: schema, OutputSchema: outputOf(m), Callers: m.Callers()})
 	}
 	return d, nil
 }

@@ -16,7 +16,13 @@ type Tool struct {
 	Toolset     string // empty for a tool of the caller
 	Description string
 	Schema      json.RawMessage
+	// Returns is the type of the result; empty to leave it out of the docstring.
+	Returns string
 }
+
+// FileTitle is the parameter that names the file a result becomes. Functions
+// take it by keyword only and have a default for it.
+const FileTitle = "file_name_title"
 
 // schema is what a signature needs of a JSON Schema. Anything else in it, and
 // a schema of an unexpected form, means that all arguments are taken.
@@ -109,9 +115,10 @@ func New(l sandbox.Language, t Tool) sandbox.Stub {
 	}
 	more := string(known.AdditionalProperties)
 	s.Open = len(known.Properties) == 0 || (more != "" && more != "false" && more != "null")
+	slices.SortStableFunc(known.Properties, func(a, b namedProperty) int { return rank(a) - rank(b) })
 	for _, required := range []bool{true, false} {
 		for _, p := range known.Properties {
-			if slices.Contains(known.Required, p.name) == required {
+			if known.requires(p.name) == required {
 				s.Parameters = append(s.Parameters, sandbox.Parameter{Name: p.name, Required: required, Nullable: required && p.null.allowed()})
 			}
 		}
@@ -120,19 +127,40 @@ func New(l sandbox.Language, t Tool) sandbox.Stub {
 	return s
 }
 
-// doc is the docstring: what the tool does, and its parameters.
+// rank puts the name of the file behind everything else.
+func rank(p namedProperty) int {
+	if p.name == FileTitle {
+		return 1
+	}
+	return 0
+}
+
+// requires reports whether a call must give a parameter. The functions make
+// the name of a file themselves where a call gives none.
+func (s schema) requires(name string) bool {
+	return name != FileTitle && slices.Contains(s.Required, name)
+}
+
+// doc is the docstring: what the tool does, its parameters and its result.
 func doc(t Tool, known schema) string {
+	var parts []string
+	if text := strings.TrimSpace(t.Description); text != "" {
+		parts = append(parts, text)
+	}
+	if len(known.Properties) > 0 {
+		parts = append(parts, parameters(known))
+	}
+	if t.Returns != "" {
+		parts = append(parts, "Returns "+t.Returns+". Raises ToolExecutionError when the call fails.")
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+func parameters(known schema) string {
 	var b strings.Builder
-	b.WriteString(strings.TrimSpace(t.Description))
-	if len(known.Properties) == 0 {
-		return b.String()
-	}
-	if b.Len() > 0 {
-		b.WriteString("\n\n")
-	}
 	b.WriteString("Parameters:")
 	for _, p := range known.Properties {
-		fmt.Fprintf(&b, "\n    %s (%s%s)", p.name, p.kind(), optional(slices.Contains(known.Required, p.name)))
+		fmt.Fprintf(&b, "\n    %s (%s%s)", p.name, p.kind(), optional(known.requires(p.name)))
 		if text := strings.Join(strings.Fields(p.Description), " "); text != "" {
 			b.WriteString(": " + text)
 		}

@@ -41,21 +41,24 @@ func TestNames(t *testing.T) {
 func TestParameters(t *testing.T) {
 	t.Parallel()
 	s := stub.New(sandbox.Python, stub.Tool{
-		Name: "get-weather", Description: " The weather.\n", Toolset: "demo",
+		Name: "get-weather", Description: " The weather.\n", Toolset: "demo", Returns: "{sky: str}",
 		Schema: json.RawMessage(`{"type":"object","properties":{
-			"unit":{"type":"string","enum":["c","f"],"description":"Which\n  scale"},"city":{"type":"string","description":"Where"},
-			"days":{"type":["integer","null"]},"odd":true},"required":["city"],"additionalProperties":false}`),
+			"file_name_title":{"type":"string"},"unit":{"type":"string","enum":["c","f"],"description":"Which\n  scale"},"city":{"type":"string","description":"Where"},
+			"days":{"type":["integer","null"]},"odd":true},"required":["city","file_name_title"],"additionalProperties":false}`),
 	})
 	require.Equal(t, sandbox.Stub{
 		Identifier: "get_weather", Name: "get-weather", Toolset: "demo",
-		Parameters: []sandbox.Parameter{{Name: "city", Required: true}, {Name: "unit"}, {Name: "days"}, {Name: "odd"}},
+		Parameters: []sandbox.Parameter{{Name: "city", Required: true}, {Name: "unit"}, {Name: "days"}, {Name: "odd"}, {Name: "file_name_title"}},
 		Doc: `The weather.
 
 Parameters:
     unit (one of "c", "f", optional): Which scale
     city (string): Where
     days (integer or null, optional)
-    odd (any, optional)`,
+    odd (any, optional)
+    file_name_title (string, optional)
+
+Returns {sky: str}. Raises ToolExecutionError when the call fails.`,
 	}, s)
 	for _, text := range []string{``, `null`, `{}`, `5`, `{"properties":5}`, `{"type":"object","properties":{}}`, `{"properties":null}`, `[]`, `{"required":"x"}`} {
 		s := stub.New(sandbox.Python, stub.Tool{Name: "x", Schema: json.RawMessage(text)})
