@@ -33,6 +33,8 @@ type Tool struct {
 	// InputSchema is the JSON Schema of the arguments. Empty means no
 	// parameters.
 	InputSchema json.RawMessage `json:"inputSchema"`
+	// OutputSchema is the JSON Schema of the result. Empty means unknown.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 }
 
 // Validate reports every reason why an SDK cannot be made of the toolset: a

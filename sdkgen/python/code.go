@@ -50,37 +50,70 @@ func writeMethod(b *strings.Builder, m method) {
 	b.WriteString("    " + signature("def "+m.python, "cls", m, "    ") + ":\n")
 	b.WriteString(docstring(methodDoc(m), in))
 	b.WriteString(in + "return cls._call(\n" + in + "    " + quote(m.wire) + ",\n")
-	b.WriteString(in + "    {")
-	if m.extra != "" {
+	writeArguments(b, m, in+"    ")
+	writeOptions(b, m, in+"    ")
+	b.WriteString(in + ")\n")
+}
+
+// writeArguments renders the dict of the arguments under their own names.
+func writeArguments(b *strings.Builder, m method, in string) {
+	b.WriteString(in + "{")
+	if m.extra != "" && !m.renamed() {
 		b.WriteString("**" + m.extra)
-	}
-	if len(m.fields) > 0 {
-		if m.extra != "" {
+		if len(m.fields) > 0 {
 			b.WriteString(",")
 		}
+	}
+	if len(m.fields) > 0 {
 		b.WriteString("\n")
 		for _, f := range m.fields {
-			b.WriteString(in + "        " + quote(f.wire) + ": " + f.python + ",\n")
+			b.WriteString(in + "    " + quote(f.wire) + ": " + f.python + ",\n")
 		}
-		b.WriteString(in + "    ")
+		b.WriteString(in)
 	}
 	b.WriteString("},\n")
-	var nulls strings.Builder
+}
+
+// writeOptions renders what the runtime must know besides the arguments.
+func writeOptions(b *strings.Builder, m method, in string) {
+	var nulls, required, defaults []string
 	for _, f := range m.fields {
 		if f.sendsNull() {
-			nulls.WriteString(quote(f.wire) + ", ")
+			nulls = append(nulls, quote(f.wire))
+		}
+		if !f.optional() {
+			required = append(required, quote(f.wire))
+		}
+		if f.wire != f.python && f.literal != "" && f.literal != "None" {
+			defaults = append(defaults, quote(f.wire)+": "+f.literal)
 		}
 	}
-	if nulls.Len() > 0 {
-		list := nulls.String()
-		if strings.Count(list, ", ") > 1 {
-			list = strings.TrimSuffix(list, ", ")
-		} else {
-			list = strings.TrimSuffix(list, " ")
-		}
-		b.WriteString(in + "    nulls=(" + list + "),\n")
+	option := func(name, value string) { b.WriteString(in + name + "=" + value + ",\n") }
+	if len(nulls) > 0 {
+		option("nulls", tuple(nulls))
 	}
-	b.WriteString(in + ")\n")
+	if m.renamed() {
+		option("extra", m.extra)
+		if m.open {
+			option("more", "True")
+		}
+		if len(required) > 0 {
+			option("required", tuple(required))
+		}
+		if len(defaults) > 0 {
+			option("defaults", "{"+strings.Join(defaults, ", ")+"}")
+		}
+	}
+	if m.title != nil {
+		option("title", m.title.python)
+	}
+}
+
+func tuple(values []string) string {
+	if len(values) == 1 {
+		return "(" + values[0] + ",)"
+	}
+	return "(" + strings.Join(values, ", ") + ")"
 }
 
 // signature renders name(first, …) -> Dict[str, Any], on one line when it
@@ -90,10 +123,20 @@ func signature(name, first string, m method, indent string) string {
 	if first != "" {
 		params = append(params, first)
 	}
+	sentinel := false
 	for _, f := range m.fields {
+		sentinel = first != "" && (f.wire != f.python || sentinel && !f.optional())
+		if sentinel {
+			// It may come under its own name among the extra arguments.
+			params = append(params, f.python+": "+f.typ.String()+" = "+noValue)
+			continue
+		}
 		params = append(params, f.signature())
 	}
-	if m.extra != "" {
+	if m.title != nil {
+		params = append(params, "*", m.title.python+": Optional[str] = None")
+	}
+	if m.extra != "" && (m.open || first != "") {
 		params = append(params, "**"+m.extra+": Any")
 	}
 	const result = ") -> Dict[str, Any]"
@@ -111,11 +154,10 @@ func methodDoc(m method) []string {
 	if len(lines) == 0 {
 		lines = []string{"Call " + oneLine(m.wire) + "."}
 	}
-	if len(m.fields) == 0 {
-		return lines
+	if len(m.fields) > 0 {
+		lines = append(append(lines, "", "Args:"), argLines(m.fields, "    ")...)
 	}
-	lines = append(lines, "", "Args:")
-	return append(lines, argLines(m.fields, "    ")...)
+	return append(lines, "", "Returns {\"status\": \"success\", \"data\": "+m.returns+"} or {\"status\": \"error\", \"error\": str}.")
 }
 
 func argLines(fields []field, indent string) []string {

@@ -34,8 +34,11 @@ func methodDocs(m method) string {
 	b.WriteString("## " + m.python + "\n\n```python\n")
 	b.WriteString(signature("def "+m.python, "", m, "") + ": ...\n```\n\n")
 	writeText(&b, m.text)
+	if m.returns != "Any" {
+		b.WriteString("`data`: `" + strings.ReplaceAll(m.returns, "`", "'") + "`\n\n")
+	}
 	writeArgs(&b, m.fields, "")
-	if m.extra != "" {
+	if m.open {
 		b.WriteString("- `**" + m.extra + "`: further arguments by name\n")
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"

@@ -49,6 +49,8 @@ type Toolset struct {
 	Class  string `json:"class"`
 	Code   string `json:"code"` // path of the module
 	Docs   string `json:"docs"` // path of the documentation
+	// Methods are the names of the class methods by those of the tools.
+	Methods map[string]string `json:"methods"`
 }
 
 // Bundle is the package refly_tools: what is uploaded, mounted and imported
@@ -99,7 +101,7 @@ func Generate(toolsets []definition.Toolset) (Bundle, error) {
 			problems = append(problems, err)
 			continue
 		}
-		b.Toolsets = append(b.Toolsets, entry)
+		b.Toolsets = append(b.Toolsets, c.entry)
 		b.Files = append(b.Files, File{entry.Code, []byte(writeCode(c))}, File{entry.Docs, []byte(writeDocs(c))})
 	}
 	if err := errors.Join(problems...); err != nil {

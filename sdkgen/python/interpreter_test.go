@@ -103,7 +103,7 @@ for entry in manifest["toolsets"]:
     cls = getattr(module, entry["class"])
     assert cls._toolset_key == entry["key"]
     sent = []
-    cls._call = classmethod(lambda cls, tool, arguments, nulls=(): sent.append((tool, arguments, nulls)) or {})
+    cls._call = classmethod(lambda cls, tool, arguments, nulls=(), **options: sent.append((tool, {**arguments, **({"file_name_title": options["title"]} if "title" in options else {})}, nulls)) or {})
     docs = read("refly_tools/" + entry["docs"])
     for block in re.findall(r"(?ms)^${3}python\n((?:from|def) .*?)^${3}$", docs):
         ast.parse(block)

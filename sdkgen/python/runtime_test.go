@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/sdkgen/definition"
+	"github.com/portico-run/portico/sdkgen/python"
 )
 
 // both runs a test over TCP and over a unix socket.
@@ -29,7 +32,7 @@ func TestCallOnTheWire(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, unix bool) {
 		s := newService(t, unix, alwaysGood)
-		out, stderr := program(t, `show(FalImage.text_to_image("a cat é", "title", size="wide", seed=None))`, s.env(
+		out, stderr := program(t, `show(FalImage.text_to_image("a cat é", file_name_title="title", size="wide", seed=None))`, s.env(
 			"REFLY_PTC_CALL_ID=agent:1", "REFLY_RESULT_ID=ar-1", "REFLY_RESULT_VERSION=2", "REFLY_CANVAS_ID=c-1", "REFLY_PTC_DEBUG=true"))
 		require.JSONEq(t, `{"status":"success","data":{"url":"x"}}`, out)
 		got := s.requests()
@@ -349,4 +352,53 @@ func TestTheSocketComesFirst(t *testing.T) {
 	s := newService(t, true, alwaysGood)
 	program(t, `draw()`, []string{"REFLY_TOOL_SERVICE_API_URL=http://127.0.0.1:1", "PORTICO_TOOL_SOCKET=" + s.baseURL})
 	require.Len(t, s.requests(), 1)
+}
+
+// A parameter that has another name in Python is taken under the tool's own
+// name as well, once; the name of a file has a default.
+func TestOriginalNamesAndTitles(t *testing.T) {
+	t.Parallel()
+	s := newService(t, false, alwaysGood)
+	dir := t.TempDir()
+	b, err := python.Generate([]definition.Toolset{{Key: "bank", Tools: []definition.Tool{
+		{Name: "convert", InputSchema: json.RawMessage(`{"type":"object","required":["amount","from","to","file_name_title"],"properties":{
+			"amount":{"type":"number"},"from":{"type":"string"},"to":{"type":"string"},"a-b":{"type":"integer","default":7},"file_name_title":{"type":"string"}}}`)},
+		{Name: "open", InputSchema: json.RawMessage(`{"type":"object","required":["class"],"properties":{"class":{"type":"string"}},"additionalProperties":true}`)},
+		{Name: "list items", InputSchema: json.RawMessage(`{"type":"object","required":["file_name_title"],"properties":{"file_name_title":{"type":"string"}}}`)},
+	}}})
+	require.NoError(t, err)
+	write(t, b, filepath.Join(dir, "refly_tools"))
+	out, problems, err := run(t, dir, s.env(), interpreter(t), "-W", "error", "-c", `
+from refly_tools.bank import Bank
+Bank.convert(1, **{"from": "USD", "to": "NOK"})
+Bank.convert(1, "USD", "NOK", a_b=8, file_name_title="mine")
+Bank.convert(amount=1, from_="USD", to="NOK", **{"a-b": 9})
+Bank.open(**{"class": "x", "more": 1})
+Bank.list_items()
+for wrong in (lambda: Bank.convert(1, "USD", "NOK", **{"from": "EUR"}), lambda: Bank.convert(1, "USD", "NOK", form="EUR"), lambda: Bank.convert(1, to="NOK")):
+    try:
+        wrong()
+    except TypeError as error:
+        print(error)
+`)
+	require.NoError(t, err, problems)
+	require.Equal(t, `convert() was given 'from' twice; it takes amount, from, to, a-b
+convert() has no parameter 'form'; it takes amount, from, to, a-b
+convert() needs from; it takes amount, from, to, a-b
+`, out)
+	var got []string
+	for _, r := range s.requests() {
+		var body struct{ Arguments map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(r.Body), &body))
+		arguments, err := json.Marshal(body.Arguments)
+		require.NoError(t, err)
+		got = append(got, string(arguments))
+	}
+	require.Equal(t, []string{
+		`{"a-b":7,"amount":1,"file_name_title":"convert 1","from":"USD","to":"NOK"}`,
+		`{"a-b":8,"amount":1,"file_name_title":"mine","from":"USD","to":"NOK"}`,
+		`{"a-b":9,"amount":1,"file_name_title":"convert 1","from":"USD","to":"NOK"}`,
+		`{"class":"x","more":1}`,
+		`{"file_name_title":"list items"}`,
+	}, got)
 }

@@ -2,6 +2,7 @@ package python
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/portico-run/portico/sdkgen/definition"
 )
@@ -21,9 +22,24 @@ type method struct {
 	python string
 	text   string
 	fields []field // in signature order: required first, then schema order
+	// title is the parameter that names the file a result becomes. It is the
+	// last one, by keyword only, and has a default; nil for a tool without it.
+	title *field
 	// extra is the name of the ** parameter of a tool that accepts arguments
-	// its schema does not name; empty for the others.
+	// its schema does not name, or whose parameters have other names in Python
+	// and are taken under their own as well; empty for the others.
 	extra string
+	// open says that the schema takes arguments it does not name.
+	open    bool
+	returns string // type of the result's data
+}
+
+// fileTitle is the tool's name for method.title.
+const fileTitle = "file_name_title"
+
+// renamed reports whether a parameter has another name in Python.
+func (m method) renamed() bool {
+	return slices.ContainsFunc(m.fields, func(f field) bool { return f.wire != f.python })
 }
 
 // newClass decides the names and types of a toolset. A tool whose schema is no
@@ -38,6 +54,7 @@ func newClass(t definition.Toolset, entry Toolset) (class, error) {
 		wires[i] = tool.Name
 	}
 	names := nameSet(wires, func(s string) string { return Name(s, "tool") }, classScope()...)
+	c.entry.Methods = names
 	for _, tool := range t.Tools {
 		m, err := newMethod(tool, names[tool.Name])
 		if err != nil {
@@ -53,7 +70,7 @@ func newMethod(tool definition.Tool, name string) (method, error) {
 	if err != nil {
 		return method{}, err
 	}
-	m := method{wire: tool.Name, python: name, text: tool.Description}
+	m := method{wire: tool.Name, python: name, text: tool.Description, returns: returnsOf(tool.OutputSchema)}
 	fields, open := fieldsOf(root, []string{"#"})
 	wires := make([]string, len(fields))
 	for i, f := range fields {
@@ -65,12 +82,16 @@ func newMethod(tool definition.Tool, name string) (method, error) {
 	}
 	for _, optional := range []bool{false, true} {
 		for _, f := range fields {
-			if f.optional() == optional {
+			switch {
+			case f.wire == fileTitle && f.typ.accepts("", "str"):
+				m.title = &f
+			case f.optional() == optional:
 				m.fields = append(m.fields, f)
 			}
 		}
 	}
-	if open {
+	m.open = open
+	if open || m.renamed() {
 		m.extra = freeName("extra", params)
 	}
 	return m, nil

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import http.client
 
 EXECUTE_PATH = "/v1/tool/execute"
+FILE_TITLE = "file_name_title"
 DEFAULT_TIMEOUT = 300.0
 MAX_RETRIES = 3
 MAX_IDLE = 16
@@ -115,14 +116,57 @@ class ToolsetBase:
     _toolset_key: ClassVar[str] = ""
 
     @classmethod
-    def _call(cls, tool: str, arguments: Dict[str, Any], nulls: Tuple[str, ...] = ()) -> Dict[str, Any]:
-        """Call a tool; None is sent only for the arguments in nulls."""
+    def _call(
+        cls,
+        tool: str,
+        arguments: Dict[str, Any],
+        nulls: Tuple[str, ...] = (),
+        extra: Optional[Dict[str, Any]] = None,
+        more: bool = False,
+        required: Tuple[str, ...] = (),
+        defaults: Optional[Dict[str, Any]] = None,
+        title: Any = NOT_GIVEN,
+    ) -> Dict[str, Any]:
+        """Call a tool; None is sent only for the arguments in nulls.
+
+        extra are arguments under the tool's own names, and with more under any
+        others. A title of None is made from the tool and its first argument.
+        """
+        if extra is not None:
+            _adopt(tool, arguments, extra, more, required)
+            for name, value in (defaults or {}).items():
+                if arguments[name] is NOT_GIVEN:
+                    arguments[name] = value
         given = {
             name: value
             for name, value in arguments.items()
             if value is not NOT_GIVEN and (value is not None or name in nulls)
         }
+        if title is not NOT_GIVEN:
+            given[FILE_TITLE] = _title(tool, given) if title is None else title
         return _execute(cls._toolset_key, tool, given)
+
+
+def _adopt(tool: str, arguments: Dict[str, Any], extra: Dict[str, Any], more: bool, required: Tuple[str, ...]) -> None:
+    """Take arguments that were given under the tool's own names for them."""
+    names = ", ".join(arguments)
+    for name, value in extra.items():
+        if name not in arguments and not more:
+            raise TypeError("%s() has no parameter %r; it takes %s" % (tool, name, names))
+        if arguments.get(name, NOT_GIVEN) is not NOT_GIVEN:
+            raise TypeError("%s() was given %r twice; it takes %s" % (tool, name, names))
+        arguments[name] = value
+    missing = [name for name in required if arguments[name] is NOT_GIVEN]
+    if missing:
+        raise TypeError("%s() needs %s; it takes %s" % (tool, ", ".join(missing), names))
+
+
+def _title(tool: str, arguments: Dict[str, Any]) -> str:
+    """Make a title for the file that a result may become."""
+    for value in arguments.values():
+        if isinstance(value, (str, int, float)):
+            return ("%s %s" % (tool, " ".join(str(value).split())[:60])).strip()
+    return tool
 
 
 class _Failure(Exception):

@@ -13,7 +13,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def False_(cls) -> Dict[str, Any]:
-        """Named False."""
+        """Named False.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "False",
             {},
@@ -21,7 +24,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def None_(cls) -> Dict[str, Any]:
-        """Named None."""
+        """Named None.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "None",
             {},
@@ -29,7 +35,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def True_(cls) -> Dict[str, Any]:
-        """Named True."""
+        """Named True.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "True",
             {},
@@ -37,7 +46,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def and_(cls) -> Dict[str, Any]:
-        """Named and."""
+        """Named and.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "and",
             {},
@@ -45,7 +57,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def as_(cls) -> Dict[str, Any]:
-        """Named as."""
+        """Named as.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "as",
             {},
@@ -53,7 +68,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def assert_(cls) -> Dict[str, Any]:
-        """Named assert."""
+        """Named assert.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "assert",
             {},
@@ -61,7 +79,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def async_(cls) -> Dict[str, Any]:
-        """Named async."""
+        """Named async.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "async",
             {},
@@ -69,7 +90,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def await_(cls) -> Dict[str, Any]:
-        """Named await."""
+        """Named await.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "await",
             {},
@@ -77,7 +101,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def break_(cls) -> Dict[str, Any]:
-        """Named break."""
+        """Named break.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "break",
             {},
@@ -85,7 +112,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def class_2(cls) -> Dict[str, Any]:
-        """Named class."""
+        """Named class.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "class",
             {},
@@ -93,7 +123,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def continue_(cls) -> Dict[str, Any]:
-        """Named continue."""
+        """Named continue.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "continue",
             {},
@@ -101,7 +134,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def def_(cls) -> Dict[str, Any]:
-        """Named def."""
+        """Named def.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "def",
             {},
@@ -109,7 +145,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def del_(cls) -> Dict[str, Any]:
-        """Named del."""
+        """Named del.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "del",
             {},
@@ -117,7 +156,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def elif_(cls) -> Dict[str, Any]:
-        """Named elif."""
+        """Named elif.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "elif",
             {},
@@ -125,7 +167,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def else_(cls) -> Dict[str, Any]:
-        """Named else."""
+        """Named else.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "else",
             {},
@@ -133,7 +178,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def except_(cls) -> Dict[str, Any]:
-        """Named except."""
+        """Named except.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "except",
             {},
@@ -141,7 +189,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def finally_(cls) -> Dict[str, Any]:
-        """Named finally."""
+        """Named finally.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "finally",
             {},
@@ -149,7 +200,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def for_(cls) -> Dict[str, Any]:
-        """Named for."""
+        """Named for.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "for",
             {},
@@ -157,7 +211,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def from_(cls) -> Dict[str, Any]:
-        """Named from."""
+        """Named from.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "from",
             {},
@@ -165,7 +222,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def global_(cls) -> Dict[str, Any]:
-        """Named global."""
+        """Named global.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "global",
             {},
@@ -173,7 +233,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def if_(cls) -> Dict[str, Any]:
-        """Named if."""
+        """Named if.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "if",
             {},
@@ -181,7 +244,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def import_(cls) -> Dict[str, Any]:
-        """Named import."""
+        """Named import.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "import",
             {},
@@ -189,7 +255,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def in_(cls) -> Dict[str, Any]:
-        """Named in."""
+        """Named in.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "in",
             {},
@@ -197,7 +266,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def is_(cls) -> Dict[str, Any]:
-        """Named is."""
+        """Named is.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "is",
             {},
@@ -205,7 +277,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def lambda_(cls) -> Dict[str, Any]:
-        """Named lambda."""
+        """Named lambda.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "lambda",
             {},
@@ -213,7 +288,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def nonlocal_(cls) -> Dict[str, Any]:
-        """Named nonlocal."""
+        """Named nonlocal.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "nonlocal",
             {},
@@ -221,7 +299,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def not_(cls) -> Dict[str, Any]:
-        """Named not."""
+        """Named not.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "not",
             {},
@@ -229,7 +310,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def or_(cls) -> Dict[str, Any]:
-        """Named or."""
+        """Named or.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "or",
             {},
@@ -237,7 +321,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def pass_(cls) -> Dict[str, Any]:
-        """Named pass."""
+        """Named pass.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "pass",
             {},
@@ -245,7 +332,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def raise_(cls) -> Dict[str, Any]:
-        """Named raise."""
+        """Named raise.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "raise",
             {},
@@ -253,7 +343,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def return_(cls) -> Dict[str, Any]:
-        """Named return."""
+        """Named return.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "return",
             {},
@@ -261,7 +354,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def try_(cls) -> Dict[str, Any]:
-        """Named try."""
+        """Named try.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "try",
             {},
@@ -269,7 +365,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def while_(cls) -> Dict[str, Any]:
-        """Named while."""
+        """Named while.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "while",
             {},
@@ -277,7 +376,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def with_(cls) -> Dict[str, Any]:
-        """Named with."""
+        """Named with.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "with",
             {},
@@ -285,7 +387,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def yield_(cls) -> Dict[str, Any]:
-        """Named yield."""
+        """Named yield.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "yield",
             {},
@@ -293,7 +398,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def match(cls) -> Dict[str, Any]:
-        """Named match."""
+        """Named match.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "match",
             {},
@@ -301,7 +409,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def case(cls) -> Dict[str, Any]:
-        """Named case."""
+        """Named case.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "case",
             {},
@@ -309,7 +420,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def type(cls) -> Dict[str, Any]:
-        """Named type."""
+        """Named type.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "type",
             {},
@@ -317,7 +431,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def tool(cls) -> Dict[str, Any]:
-        """Named _."""
+        """Named _.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "_",
             {},
@@ -325,7 +442,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def print(cls) -> Dict[str, Any]:
-        """Named print."""
+        """Named print.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "print",
             {},
@@ -333,7 +453,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def self(cls) -> Dict[str, Any]:
-        """Named self."""
+        """Named self.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "self",
             {},
@@ -341,7 +464,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def cls(cls) -> Dict[str, Any]:
-        """Named cls."""
+        """Named cls.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "cls",
             {},
@@ -349,7 +475,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def str_(cls) -> Dict[str, Any]:
-        """Named str."""
+        """Named str.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "str",
             {},
@@ -357,7 +486,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def int_(cls) -> Dict[str, Any]:
-        """Named int."""
+        """Named int.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "int",
             {},
@@ -365,7 +497,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def float_(cls) -> Dict[str, Any]:
-        """Named float."""
+        """Named float.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "float",
             {},
@@ -373,7 +508,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def bool_(cls) -> Dict[str, Any]:
-        """Named bool."""
+        """Named bool.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "bool",
             {},
@@ -381,7 +519,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def list(cls) -> Dict[str, Any]:
-        """Named list."""
+        """Named list.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "list",
             {},
@@ -389,7 +530,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def dict(cls) -> Dict[str, Any]:
-        """Named dict."""
+        """Named dict.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "dict",
             {},
@@ -397,7 +541,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def classmethod_(cls) -> Dict[str, Any]:
-        """Named classmethod."""
+        """Named classmethod.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "classmethod",
             {},
@@ -405,7 +552,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def Any_(cls) -> Dict[str, Any]:
-        """Named Any."""
+        """Named Any.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "Any",
             {},
@@ -413,7 +563,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def Dict_(cls) -> Dict[str, Any]:
-        """Named Dict."""
+        """Named Dict.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "Dict",
             {},
@@ -421,7 +574,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def List_(cls) -> Dict[str, Any]:
-        """Named List."""
+        """Named List.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "List",
             {},
@@ -429,7 +585,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def Literal_(cls) -> Dict[str, Any]:
-        """Named Literal."""
+        """Named Literal.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "Literal",
             {},
@@ -437,7 +596,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def Optional_(cls) -> Dict[str, Any]:
-        """Named Optional."""
+        """Named Optional.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "Optional",
             {},
@@ -445,7 +607,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def Union_(cls) -> Dict[str, Any]:
-        """Named Union."""
+        """Named Union.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "Union",
             {},
@@ -453,7 +618,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def NOT_GIVEN_(cls) -> Dict[str, Any]:
-        """Named NOT_GIVEN."""
+        """Named NOT_GIVEN.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "NOT_GIVEN",
             {},
@@ -461,7 +629,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def ToolsetBase_(cls) -> Dict[str, Any]:
-        """Named ToolsetBase."""
+        """Named ToolsetBase.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "ToolsetBase",
             {},
@@ -469,7 +640,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def mro(cls) -> Dict[str, Any]:
-        """Named mro."""
+        """Named mro.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "mro",
             {},
@@ -477,7 +651,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def init(cls) -> Dict[str, Any]:
-        """Named __init__."""
+        """Named __init__.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "__init__",
             {},
@@ -485,7 +662,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def class_(cls) -> Dict[str, Any]:
-        """Named __class__."""
+        """Named __class__.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "__class__",
             {},
@@ -493,7 +673,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def new(cls) -> Dict[str, Any]:
-        """Named __new__."""
+        """Named __new__.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "__new__",
             {},
@@ -501,7 +684,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def call(cls) -> Dict[str, Any]:
-        """Named _call."""
+        """Named _call.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "_call",
             {},
@@ -509,7 +695,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def toolset_key(cls) -> Dict[str, Any]:
-        """Named _toolset_key."""
+        """Named _toolset_key.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "_toolset_key",
             {},
@@ -517,7 +706,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def dict_2(cls) -> Dict[str, Any]:
-        """Named __dict__."""
+        """Named __dict__.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "__dict__",
             {},
@@ -525,7 +717,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def object(cls) -> Dict[str, Any]:
-        """Named object."""
+        """Named object.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "object",
             {},
@@ -533,7 +728,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def super(cls) -> Dict[str, Any]:
-        """Named super."""
+        """Named super.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "super",
             {},
@@ -541,7 +739,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def property(cls) -> Dict[str, Any]:
-        """Named property."""
+        """Named property.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "property",
             {},
@@ -549,7 +750,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def staticmethod(cls) -> Dict[str, Any]:
-        """Named staticmethod."""
+        """Named staticmethod.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "staticmethod",
             {},
@@ -557,7 +761,10 @@ class AB(ToolsetBase):
 
     @classmethod
     def id(cls) -> Dict[str, Any]:
-        """Named id."""
+        """Named id.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "id",
             {},

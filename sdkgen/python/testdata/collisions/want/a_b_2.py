@@ -14,48 +14,48 @@ class AB2(ToolsetBase):
     @classmethod
     def params(
         cls,
-        class_2: str,
-        from_: str,
-        False_: Optional[str] = None,
-        None_: Optional[str] = None,
-        True_: Optional[str] = None,
-        and_: Optional[str] = None,
-        as_: Optional[str] = None,
-        assert_: Optional[str] = None,
-        async_: Optional[str] = None,
-        await_: Optional[str] = None,
-        break_: Optional[str] = None,
-        continue_: Optional[str] = None,
-        def_: Optional[str] = None,
-        del_: Optional[str] = None,
-        elif_: Optional[str] = None,
-        else_: Optional[str] = None,
-        except_: Optional[str] = None,
-        finally_: Optional[str] = None,
-        for_: Optional[str] = None,
-        global_: Optional[str] = None,
-        if_: Optional[str] = None,
-        import_: Optional[str] = None,
-        in_: Optional[str] = None,
-        is_: Optional[str] = None,
-        lambda_: Optional[str] = None,
-        nonlocal_: Optional[str] = None,
-        not_: Optional[str] = None,
-        or_: Optional[str] = None,
-        pass_: Optional[str] = None,
-        raise_: Optional[str] = None,
-        return_: Optional[str] = None,
-        try_: Optional[str] = None,
-        while_: Optional[str] = None,
-        with_: Optional[str] = None,
-        yield_: Optional[str] = None,
+        class_2: str = NOT_GIVEN,
+        from_: str = NOT_GIVEN,
+        False_: str = NOT_GIVEN,
+        None_: str = NOT_GIVEN,
+        True_: str = NOT_GIVEN,
+        and_: str = NOT_GIVEN,
+        as_: str = NOT_GIVEN,
+        assert_: str = NOT_GIVEN,
+        async_: str = NOT_GIVEN,
+        await_: str = NOT_GIVEN,
+        break_: str = NOT_GIVEN,
+        continue_: str = NOT_GIVEN,
+        def_: str = NOT_GIVEN,
+        del_: str = NOT_GIVEN,
+        elif_: str = NOT_GIVEN,
+        else_: str = NOT_GIVEN,
+        except_: str = NOT_GIVEN,
+        finally_: str = NOT_GIVEN,
+        for_: str = NOT_GIVEN,
+        global_: str = NOT_GIVEN,
+        if_: str = NOT_GIVEN,
+        import_: str = NOT_GIVEN,
+        in_: str = NOT_GIVEN,
+        is_: str = NOT_GIVEN,
+        lambda_: str = NOT_GIVEN,
+        nonlocal_: str = NOT_GIVEN,
+        not_: str = NOT_GIVEN,
+        or_: str = NOT_GIVEN,
+        pass_: str = NOT_GIVEN,
+        raise_: str = NOT_GIVEN,
+        return_: str = NOT_GIVEN,
+        try_: str = NOT_GIVEN,
+        while_: str = NOT_GIVEN,
+        with_: str = NOT_GIVEN,
+        yield_: str = NOT_GIVEN,
         match: Optional[str] = None,
         case: Optional[str] = None,
         type: Optional[str] = None,
-        arg: Optional[str] = None,
+        arg: str = NOT_GIVEN,
         print: Optional[str] = None,
-        self_: Optional[str] = None,
-        cls_: Optional[str] = None,
+        self_: str = NOT_GIVEN,
+        cls_: str = NOT_GIVEN,
         str: Optional[str] = None,
         int: Optional[str] = None,
         float: Optional[str] = None,
@@ -63,26 +63,27 @@ class AB2(ToolsetBase):
         list: Optional[str] = None,
         dict: Optional[str] = None,
         classmethod: Optional[str] = None,
-        Any_: Optional[str] = None,
-        Dict_: Optional[str] = None,
-        List_: Optional[str] = None,
-        Literal_: Optional[str] = None,
-        Optional_: Optional[str] = None,
-        Union_: Optional[str] = None,
-        NOT_GIVEN_: Optional[str] = None,
-        ToolsetBase_: Optional[str] = None,
+        Any_: str = NOT_GIVEN,
+        Dict_: str = NOT_GIVEN,
+        List_: str = NOT_GIVEN,
+        Literal_: str = NOT_GIVEN,
+        Optional_: str = NOT_GIVEN,
+        Union_: str = NOT_GIVEN,
+        NOT_GIVEN_: str = NOT_GIVEN,
+        ToolsetBase_: str = NOT_GIVEN,
         mro: Optional[str] = None,
-        init: Optional[str] = None,
-        class_: Optional[str] = None,
-        new: Optional[str] = None,
-        call: Optional[str] = None,
-        toolset_key: Optional[str] = None,
-        dict_2: Optional[str] = None,
+        init: str = NOT_GIVEN,
+        class_: str = NOT_GIVEN,
+        new: str = NOT_GIVEN,
+        call: str = NOT_GIVEN,
+        toolset_key: str = NOT_GIVEN,
+        dict_2: str = NOT_GIVEN,
         object: Optional[str] = None,
         super: Optional[str] = None,
         property: Optional[str] = None,
         staticmethod: Optional[str] = None,
         id: Optional[str] = None,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Every awkward parameter.
 
@@ -156,6 +157,8 @@ class AB2(ToolsetBase):
             property (str, optional)
             staticmethod (str, optional)
             id (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "params",
@@ -230,14 +233,16 @@ class AB2(ToolsetBase):
                 "staticmethod": staticmethod,
                 "id": id,
             },
+            extra=extra,
+            required=("class", "from"),
         )
 
     @classmethod
     def annotations(
         cls,
         str: Optional[int] = None,
-        Any_: Optional[Dict[str, Any]] = None,
-        List_: Optional[List[str]] = None,
+        Any_: Dict[str, Any] = NOT_GIVEN,
+        List_: List[str] = NOT_GIVEN,
         extra: Optional[str] = None,
         extra_: Optional[str] = None,
         arguments: Optional[str] = None,
@@ -254,10 +259,12 @@ class AB2(ToolsetBase):
             extra_ (str, optional)
             arguments (str, optional)
             nulls (Optional[str], optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "annotations",
-            {**extra__,
+            {
                 "str": str,
                 "Any": Any_,
                 "List": List_,
@@ -267,17 +274,20 @@ class AB2(ToolsetBase):
                 "nulls": nulls,
             },
             nulls=("nulls",),
+            extra=extra__,
+            more=True,
         )
 
     @classmethod
     def do_it_4(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call do-it.
 
@@ -288,6 +298,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "do-it",
@@ -299,17 +311,20 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )
 
     @classmethod
     def do_it(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call do_it.
 
@@ -320,6 +335,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "do_it",
@@ -331,17 +348,20 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )
 
     @classmethod
     def do_it_3(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call do it.
 
@@ -352,6 +372,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "do it",
@@ -363,17 +385,20 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )
 
     @classmethod
     def do_it_2(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call do_it_2.
 
@@ -384,6 +409,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "do_it_2",
@@ -395,17 +422,20 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )
 
     @classmethod
     def Do_It(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call Do_It.
 
@@ -416,6 +446,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "Do_It",
@@ -427,17 +459,20 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )
 
     @classmethod
     def tool(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call 日.
 
@@ -448,6 +483,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "日",
@@ -459,17 +496,20 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )
 
     @classmethod
     def tool_2(
         cls,
-        x_y_3: str,
-        x_y_4: Optional[str] = None,
+        x_y_3: str = NOT_GIVEN,
+        x_y_4: str = NOT_GIVEN,
         x_y: Optional[str] = None,
         x_y_2: Optional[str] = None,
         X_Y: Optional[str] = None,
-        x_y_5: Optional[str] = None,
+        x_y_5: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call 本.
 
@@ -480,6 +520,8 @@ class AB2(ToolsetBase):
             x_y_2 (str, optional)
             X_Y (str, optional)
             x_y_5 (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "本",
@@ -491,4 +533,6 @@ class AB2(ToolsetBase):
                 "X_Y": X_Y,
                 "x.y": x_y_5,
             },
+            extra=extra,
+            required=("x y",),
         )

@@ -17,6 +17,8 @@ class Any_(ToolsetBase):
 
         Args:
             v (Any)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "x",

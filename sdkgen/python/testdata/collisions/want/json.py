@@ -13,7 +13,10 @@ class Json(ToolsetBase):
 
     @classmethod
     def loads(cls) -> Dict[str, Any]:
-        """Call loads."""
+        """Call loads.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "loads",
             {},

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Literal, Optional
 
-from ._toolset import ToolsetBase
+from ._toolset import NOT_GIVEN, ToolsetBase
 
 
 class HoStile(ToolsetBase):
@@ -27,10 +27,11 @@ class HoStile(ToolsetBase):
     @classmethod
     def import_os_os__exit_1(
         cls,
-        a_b: str,
-        arg_2: Literal["日", "\"", "\\", "```", "\n", "\u202e", "${x}", "{x}", "%s", "'"],
-        os__exit_1: str = "\"); os._exit(1) #",
-        arg: Optional[str] = None,
+        a_b: str = NOT_GIVEN,
+        arg_2: Literal["日", "\"", "\\", "```", "\n", "\u202e", "${x}", "{x}", "%s", "'"] = NOT_GIVEN,
+        os__exit_1: str = NOT_GIVEN,
+        arg: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """\"starts and ends"
 
@@ -39,6 +40,8 @@ class HoStile(ToolsetBase):
             arg_2 (Literal["日", "\\\"\", "\\\\", "```", "\\n", "\\u202e", "${x}", "{x}", "%s", "'"])
             os__exit_1 (str, optional): \"\"\" x (default "\\"); os._exit(1) #")
             arg (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "\"); import os; os._exit(1) #",
@@ -48,11 +51,17 @@ class HoStile(ToolsetBase):
                 "\"}); os._exit(1) #": os__exit_1,
                 "\\": arg,
             },
+            extra=extra,
+            required=("a\nb", "日本"),
+            defaults={"\"}); os._exit(1) #": "\"); os._exit(1) #"},
         )
 
     @classmethod
     def backslash(cls) -> Dict[str, Any]:
-        """ends with a backslash \\"""
+        """ends with a backslash \\
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "backslash\\",
             {},
@@ -60,7 +69,10 @@ class HoStile(ToolsetBase):
 
     @classmethod
     def many_quotes(cls) -> Dict[str, Any]:
-        """\"\"\"\"\"\" \\\"\"\" \\N{BULLET} \\u0000 \\x"""
+        """\"\"\"\"\"\" \\\"\"\" \\N{BULLET} \\u0000 \\x
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "many quotes",
             {},
@@ -69,9 +81,10 @@ class HoStile(ToolsetBase):
     @classmethod
     def emoji(
         cls,
-        arg_3: Optional[str] = None,
-        arg_2: Optional[str] = None,
-        arg: Optional[str] = None,
+        arg_3: str = NOT_GIVEN,
+        arg_2: str = NOT_GIVEN,
+        arg: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """astral 😀, private \ue000, tag \U000e0041, nul \x00
 
@@ -79,6 +92,8 @@ class HoStile(ToolsetBase):
             arg_3 (str, optional)
             arg_2 (str, optional)
             arg (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "emoji 😀",
@@ -87,29 +102,34 @@ class HoStile(ToolsetBase):
                 "\x00": arg_2,
                 "": arg,
             },
+            extra=extra,
         )
 
     @classmethod
-    def code_fence(cls, tick: Optional[str] = None) -> Dict[str, Any]:
+    def code_fence(cls, tick: str = NOT_GIVEN, **extra: Any) -> Dict[str, Any]:
         """```python
         FalImage.x()
 
         Args:
             tick (str, optional): `` ` `` | # not a heading - not a list
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "code fence",
             {
                 "`tick`": tick,
             },
+            extra=extra,
         )
 
     @classmethod
     def fullwidth(
         cls,
-        arg_2: Optional[str] = None,
+        arg_2: str = NOT_GIVEN,
         a: Optional[str] = None,
-        arg: Optional[str] = None,
+        arg: str = NOT_GIVEN,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """Call fullwidth ｐｒｉｎｔ.
 
@@ -117,6 +137,8 @@ class HoStile(ToolsetBase):
             arg_2 (str, optional)
             a (str, optional)
             arg (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "fullwidth ｐｒｉｎｔ",
@@ -125,4 +147,5 @@ class HoStile(ToolsetBase):
                 "a": a,
                 "K": arg,
             },
+            extra=extra,
         )

@@ -16,7 +16,10 @@ class Kinds(ToolsetBase):
 
     @classmethod
     def no_schema(cls) -> Dict[str, Any]:
-        """No input schema at all."""
+        """No input schema at all.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "no_schema",
             {},
@@ -24,7 +27,10 @@ class Kinds(ToolsetBase):
 
     @classmethod
     def null_schema(cls) -> Dict[str, Any]:
-        """Call null_schema."""
+        """Call null_schema.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "null_schema",
             {},
@@ -32,7 +38,10 @@ class Kinds(ToolsetBase):
 
     @classmethod
     def true_schema(cls) -> Dict[str, Any]:
-        """Call true_schema."""
+        """Call true_schema.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "true_schema",
             {},
@@ -63,6 +72,8 @@ class Kinds(ToolsetBase):
             always (Any, optional)
             never (Any, optional)
             unknown (Any, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "scalars",
@@ -99,6 +110,8 @@ class Kinds(ToolsetBase):
             variant (Optional[float], optional)
             counted (Optional[int], optional): (default 5)
             choice (Optional[Literal["a"]], optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "nulls",
@@ -146,6 +159,8 @@ class Kinds(ToolsetBase):
             object (Dict[str, Any], optional): (default {"a":1})
             required_default (int, optional): (default 9)
             free (Any, optional): (default "x")
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "defaults",
@@ -192,6 +207,8 @@ class Kinds(ToolsetBase):
             numbers (Literal[1, 2, 3], optional)
             empty (Any, optional)
             titled (Literal["a", "b"], optional): (default "b")
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "literals",
@@ -244,6 +261,8 @@ class Kinds(ToolsetBase):
                 [].born (str, optional): (date)
                 [].home (Dict[str, Any], optional)
                     zip (str): (matches ^[0-9]+$)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "containers",
@@ -286,6 +305,8 @@ class Kinds(ToolsetBase):
                 kind (Literal["circle", "square"])
                 r (float, optional)
                 a (float, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "unions",
@@ -308,12 +329,13 @@ class Kinds(ToolsetBase):
         color: Optional[Literal["red", "green"]] = None,
         beside: Literal["red", "green"] = "red",
         escaped: Optional[int] = None,
-        self_: Optional[Dict[str, Any]] = None,
+        self_: Dict[str, Any] = NOT_GIVEN,
         loop: Any = NOT_GIVEN,
         dangling: Any = NOT_GIVEN,
         outside: Any = NOT_GIVEN,
         file: Any = NOT_GIVEN,
         by_index: Optional[bool] = None,
+        **extra: Any,
     ) -> Dict[str, Any]:
         """References.
 
@@ -330,6 +352,8 @@ class Kinds(ToolsetBase):
             outside (Any, optional)
             file (Any, optional)
             by_index (bool, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "references",
@@ -346,6 +370,8 @@ class Kinds(ToolsetBase):
                 "by_index": by_index,
             },
             nulls=("loop", "dangling", "outside", "file"),
+            extra=extra,
+            required=("tree",),
         )
 
     @classmethod
@@ -354,6 +380,8 @@ class Kinds(ToolsetBase):
 
         Args:
             x (str)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "root_reference",
@@ -377,6 +405,8 @@ class Kinds(ToolsetBase):
             verbose (bool, optional)
             id (str, optional)
             name (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "root_union",
@@ -395,6 +425,8 @@ class Kinds(ToolsetBase):
         Args:
             a (str)
             b (int, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "root_all",
@@ -410,6 +442,8 @@ class Kinds(ToolsetBase):
 
         Args:
             extra (str)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "open",
@@ -420,7 +454,10 @@ class Kinds(ToolsetBase):
 
     @classmethod
     def open_only(cls, **extra: Any) -> Dict[str, Any]:
-        """Call open_only."""
+        """Call open_only.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "open_only",
             {**extra},
@@ -432,6 +469,8 @@ class Kinds(ToolsetBase):
 
         Args:
             a (str, optional)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "closed",

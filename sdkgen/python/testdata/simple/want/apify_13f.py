@@ -17,6 +17,8 @@ class Apify13f(ToolsetBase):
 
         Args:
             cik (str)
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
         return cls._call(
             "getHoldings",

@@ -18,12 +18,13 @@ class FalImage(ToolsetBase):
     def text_to_image(
         cls,
         prompt: str,
-        file_name_title: str,
         size: Literal["square", "wide"] = "square",
         count: int = 1,
         guidance: float = 7.5,
         seed: Optional[int] = None,
         tags: Optional[List[str]] = None,
+        *,
+        file_name_title: Optional[str] = None,
     ) -> Dict[str, Any]:
         """Create an image from a description.
 
@@ -31,29 +32,33 @@ class FalImage(ToolsetBase):
 
         Args:
             prompt (str): What to draw. (min length 1)
-            file_name_title (str): The title for the generated file.
             size (Literal["square", "wide"], optional): Shape of the image. (default "square")
             count (int, optional): (1 to 4, default 1)
             guidance (float, optional): (default 7.5)
             seed (int, optional)
             tags (List[str], optional): (default ["a"])
+
+        Returns {"status": "success", "data": {images: list[{url: str, width?: int}], seed?: int|None}} or {"status": "error", "error": str}.
         """
         return cls._call(
             "text-to-image",
             {
                 "prompt": prompt,
-                "file_name_title": file_name_title,
                 "size": size,
                 "count": count,
                 "guidance": guidance,
                 "seed": seed,
                 "tags": tags,
             },
+            title=file_name_title,
         )
 
     @classmethod
     def list_models(cls) -> Dict[str, Any]:
-        """List the models."""
+        """List the models.
+
+        Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
+        """
         return cls._call(
             "list_models",
             {},
