@@ -8,12 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/tool"
-	"github.com/portico-run/portico/modules/toolset"
 )
 
 // readToolResult is the tool that reads what the model was not given.
@@ -169,66 +166,30 @@ func part(whole []byte, offset int) (any, error) {
 
 // search finds tools by words.
 func (j *job) search() Tool {
-	return j.builtin("search_tools", "Find tools that a program can call. Answers with their signatures.",
-		`{"type":"object","properties":{"query":{"type":"string","description":"Words of the name or the description; empty for all"}},"required":["query"],"additionalProperties":false}`,
+	return j.builtin("search_tools", "Find tools that a program can call, best first. Answers with a line for each that says how it is called.",
+		`{"type":"object","properties":{"query":{"type":"string","description":"What you want to do, in words; empty for all"}},"required":["query"],"additionalProperties":false}`,
 		func(_ context.Context, arguments json.RawMessage) (any, error) {
 			var in struct{ Query string }
 			if err := json.Unmarshal(arguments, &in); err != nil {
 				return nil, err
 			}
-			var found []string
-			for _, set := range toolset.ForCode(j.sets) {
-				for _, t := range set.Tools {
-					if matches(in.Query, set.Key+" "+t.Name+" "+t.Description) {
-						found = append(found, set.Key+": "+line(t))
-					}
-				}
-			}
-			if len(found) == 0 {
-				return "No tool matches. An empty query lists all.", nil
-			}
-			return strings.Join(found, "\n"), nil
+			return j.catalogue.Search(in.Query), nil
 		})
-}
-
-// matches reports whether a text has every word of a query.
-func matches(query, text string) bool {
-	text = strings.ToLower(text)
-	for word := range strings.FieldsSeq(strings.ToLower(query)) {
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
 }
 
 // help tells all about one tool.
 func (j *job) help() Tool {
-	return j.builtin("help", "Tell everything about one tool that a program can call: its description and the whole schema of its parameters.",
+	return j.builtin("help", "Tell everything about one tool that a program can call: its description and the schemas of its parameters and its result.",
 		`{"type":"object","properties":{"name":{"type":"string","description":"Its name, or toolset.name"}},"required":["name"],"additionalProperties":false}`,
-		func(_ context.Context, arguments json.RawMessage) (any, error) {
+		func(ctx context.Context, arguments json.RawMessage) (any, error) {
 			var in struct{ Name string }
 			if err := json.Unmarshal(arguments, &in); err != nil {
 				return nil, err
 			}
-			key, name, dotted := strings.Cut(in.Name, ".")
-			if !dotted {
-				key, name = "", in.Name
+			text, err := j.catalogue.Help(ctx, in.Name)
+			if refusal, ok := errors.AsType[*errs.Error](err); ok {
+				return nil, errors.New(refusal.Message + " " + refusal.Detail)
 			}
-			var near []string
-			for _, set := range toolset.ForCode(j.sets) {
-				for _, t := range set.Tools {
-					if (key == "" || key == set.Key) && (t.Name == name || stub.Name(sandbox.Python, t.Name) == name) {
-						return described(set.Key, t), nil
-					}
-					near = append(near, set.Key+"."+t.Name)
-				}
-			}
-			return nil, fmt.Errorf("there is no tool %q; there are: %s", in.Name, strings.Join(near, ", "))
+			return text, err
 		})
-}
-
-func described(key string, t toolset.ToolDefinition) string {
-	signature := compact.Signature("", compact.Tool{Name: t.Name, Input: t.InputSchema})
-	return fmt.Sprintf("%s: %s\n\n%s\n\nParameters:\n%s", key, signature, strings.TrimSpace(t.Description), t.InputSchema)
 }

@@ -14,3 +14,6 @@ func NewLive(ctx context.Context, s *Service, r run.Run) (Observer, func()) {
 	l := newLive(ctx, s, r)
 	return l, l.close
 }
+
+// Fit shortens the descriptions of toolsets as a prompt does.
+func Fit(list []Described) []Described { return fit(list, maxDescribed) }

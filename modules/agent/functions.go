@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portico-run/portico/modules/compact"
 	"github.com/portico-run/portico/modules/internal/jsontree"
 	"github.com/portico-run/portico/modules/internal/mediatype"
-	"github.com/portico-run/portico/modules/ptc"
-	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -29,18 +25,9 @@ func (j *job) functions() []tool.Function {
 	if j.minimal() {
 		tools = append(tools, j.chart())
 	}
-	taken := map[string]bool{}
-	for _, set := range j.sets {
-		for _, t := range set.Tools {
-			taken[stub.Name(sandbox.Python, t.Name)] = true
-		}
-	}
 	list := make([]tool.Function, len(tools))
 	for i, t := range tools {
 		list[i] = j.function(t)
-		if taken[t.Name] { // the function of a toolset keeps its name
-			list[i].Name = ptc.Own + "_" + t.Name
-		}
 	}
 	return list
 }
@@ -125,13 +112,4 @@ func optional(schema json.RawMessage) json.RawMessage {
 		return schema
 	}
 	return text
-}
-
-// lines are functions as the prompt shows them.
-func lines(functions []tool.Function) []string {
-	list := make([]string, len(functions))
-	for i, f := range functions {
-		list[i] = compact.Line("", compact.Tool{Name: f.Name, Description: f.Description, Input: f.Schema})
-	}
-	return list
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
@@ -86,7 +88,7 @@ func (j *job) form(ctx context.Context) (string, *Tools, error) {
 		if prompt.Toolsets, err = j.described(ctx); err != nil {
 			return "", nil, err
 		}
-		prompt.CodeTool, prompt.Minimal, prompt.Functions = j.service.Settings.CodeTool, j.minimal(), lines(j.functions())
+		prompt.CodeTool, prompt.Minimal, prompt.Functions = j.service.Settings.CodeTool, j.minimal(), j.catalogue.Lines(ptc.Own)
 	}
 	own := j.own()
 	tools, err := NewTools(append(own, j.direct(ctx, own)...)...)
@@ -166,35 +168,29 @@ func (j *job) say(ctx context.Context, level, text string) {
 }
 
 // described are the toolsets as the prompt shows them: the documentation of
-// their SDK, or their lines where the SDK has none or tells of tools that code
-// may not call.
+// their SDK, or their lines where the SDK lacks one of their tools or tells of
+// tools that code may not call. It renews the catalogue, too.
 func (j *job) described(ctx context.Context) ([]Described, error) {
-	docs := map[string]string{}
-	if len(j.sets) > 0 && !j.brief {
-		c, err := j.service.Access.SDK.Context(ctx, j.actor, j.toolsets)
+	var known sdkbundle.Context
+	if len(j.sets) > 0 {
+		var err error
+		known, err = j.service.Access.SDK.Context(ctx, j.actor, j.toolsets)
 		if err != nil && !errors.Is(err, sdkbundle.ErrMissing) {
 			return nil, err
 		}
-		for _, d := range c.SDK.Docs {
-			docs[d.ToolsetKey] = d.Content
-		}
+	}
+	j.catalogue = catalogue.New(append(slices.Clone(j.sets), program.Own(j.functions())), known.Classes)
+	docs := map[string]string{}
+	for _, d := range known.SDK.Docs {
+		docs[d.ToolsetKey] = d.Content
 	}
 	var list []Described
 	for i, set := range toolset.ForCode(j.sets) {
-		d := Described{Key: set.Key}
-		if len(set.Tools) == len(j.sets[i].Tools) {
+		d := Described{Key: set.Key, Lines: j.catalogue.Lines(set.Key), Class: j.catalogue.ClassOf(set.Key)}
+		if !j.brief && len(set.Tools) == len(j.sets[i].Tools) && j.catalogue.Complete(set.Key) {
 			d.Docs = docs[set.Key]
-		}
-		if d.Docs == "" {
-			for _, t := range set.Tools {
-				d.Lines = append(d.Lines, line(t))
-			}
 		}
 		list = append(list, d)
 	}
-	return list, nil
-}
-
-func line(t toolset.ToolDefinition) string {
-	return compact.Line("", compact.Tool{Name: t.Name, Description: t.Description, Input: t.InputSchema})
+	return fit(list, maxDescribed), nil
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/redact"
@@ -33,6 +34,8 @@ type job struct {
 	missing  []string // toolsets that do not work
 	warnings []string // what the user was told about them
 	ending   *ending  // how the model itself ended the run; nil when it did not
+
+	catalogue *catalogue.Catalogue // of what code may call; nil where there is no code
 }
 
 // ended is what is recorded of a turn.

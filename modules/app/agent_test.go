@@ -100,7 +100,7 @@ func (s *instance) finished(t *testing.T, key, id string) result {
 func TestAgentWritesCode(t *testing.T) {
 	t.Parallel()
 	model, env := script(t, `
-- expect: [execute_code, search_tools, "Imports: from refly_tools", "get_weather", "What is the weather"]
+- expect: [execute_code, search_tools, "Classes: import them as the toolset says, from refly_tools.", "get_weather", "What is the weather"]
   reject: ["demo_get_weather"]
   output:
     - reasoning: "I need the weather."
@@ -114,7 +114,7 @@ func TestAgentWritesCode(t *testing.T) {
             print("calls", len(r), "failed", sum(x["status"] != "success" for x in r))
           timeout: null
 - expect: ["calls 5 failed 0"]
-  reject: [celsius, forecast]
+  reject: [cloudy]
   output: [{text: "All five "}, {text: "are fine."}]
   usage: {input: 900, output: 40}
 `)
@@ -355,7 +355,7 @@ func TestAgentReadsWhatWas(t *testing.T) {
 	t.Parallel()
 	_, env := script(t, `
 - output: [{call: {name: help, arguments: {name: demo.get_weather}}}, {call: {name: help, arguments: {name: nothing}}}, {call: {name: search_tools, arguments: {query: "weather city"}}}, {call: {name: search_tools, arguments: {query: zzz}}}]
-- expect: ["get_weather(city: str", "Name of the city, such as Rome", "there is no tool \"nothing\"", "No tool matches"]
+- expect: ["get_weather(city: str", "Name of the city, such as Rome", "There is no tool \"nothing\"", "No tool matches"]
   output: [{text: "First answer."}]
 `)
 	url := databasetest.URL(t, database.Postgres)

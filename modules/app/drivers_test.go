@@ -29,9 +29,9 @@ print(search_tools("weather")); print(help("demo.get_weather").splitlines()[0]);
 help(int)`})
 			require.Equal(t, "completed", o.Status, o.Stderr)
 			require.Len(t, o.ToolCalls, 1)
-			require.Contains(t, o.Stdout, "demo: get_weather(city: str")
-			require.Contains(t, o.Stdout, "\ndemo: get_weather(city: str, file_name_title: str")
-			require.Contains(t, o.Stdout, "There is no tool 'none'. search_tools() lists all.")
+			require.Contains(t, o.Stdout, "get_weather(city: str, days?: int) -> {city: str, forecast: list[{day: int, celsius: float, sky: str}]}  # [demo] The weather")
+			require.Contains(t, o.Stdout, "\ndemo: get_weather(city: str, days?: int) -> {")
+			require.Contains(t, o.Stdout, "There is no tool \"none\". search_tools(\"\") lists all.")
 			require.Contains(t, o.Stdout, "Help on class int")
 			require.Equal(t, "completed", o.ToolCalls[0].Status)
 

@@ -47,7 +47,7 @@ const soakName = "soak"
 func measure(ctx context.Context, only string) error {
 	var results []result
 	for _, b := range []benchmark{
-		{"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"rounds", benchRounds}, {soakName, benchSoak}, {"server", benchServer},
+		{"search", benchSearch}, {"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"rounds", benchRounds}, {soakName, benchSoak}, {"server", benchServer},
 	} {
 		if !slices.Contains(strings.Split(only, ","), b.name) && (only != "" || b.name == soakName) {
 			continue

@@ -41,10 +41,20 @@ const (
 // that programs find it under.
 func Line(name string, t Tool) string {
 	line := Signature(name, t)
-	if text := Sentence(t.Description); text != "" && !echoes(text, t.Name) {
+	if text := Comment(t); text != "" {
 		line += "  # " + text
 	}
 	return line
+}
+
+// Comment is the first sentence of a tool's description; empty where it says no
+// more than the name does.
+func Comment(t Tool) string {
+	text := Sentence(t.Description)
+	if echoes(text, t.Name) {
+		return ""
+	}
+	return text
 }
 
 // echoes reports whether a sentence says no more than the name does.

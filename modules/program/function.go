@@ -2,15 +2,18 @@ package program
 
 import (
 	"github.com/portico-run/portico/modules/ptc"
-	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/sandbox/stub"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
 )
 
-// functions are the functions of the request as the program calls them.
-func (r *Request) functions() []sandbox.Stub {
-	stubs := make([]sandbox.Stub, len(r.Functions))
-	for i, f := range r.Functions {
-		stubs[i] = stub.New(r.Language, stub.Tool{Name: f.Name, Toolset: ptc.Own, Description: f.Description, Schema: f.Schema})
+// Own are functions of the server's own as one more toolset, for the catalogue
+// of what a program can call.
+func Own(functions []tool.Function) toolset.Definition {
+	d := toolset.Definition{Key: ptc.Own, Name: "Portico", Description: "The server's own functions."}
+	for _, f := range functions {
+		d.Tools = append(d.Tools, toolset.ToolDefinition{
+			Name: f.Name, Description: f.Description, InputSchema: f.Schema, Callers: toolset.Callers{Code: true},
+		})
 	}
-	return stubs
+	return d
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -55,12 +56,17 @@ func (closed) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // outputs of its run, as the identity it was given, whatever its requests
 // claim.
 type gateway struct {
-	id  identity
-	api http.Handler
+	id        identity
+	api       http.Handler
+	catalogue *catalogue.Catalogue
 }
 
 // ServeHTTP implements http.Handler.
 func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost && (r.URL.Path == searchPath || r.URL.Path == helpPath) {
+		g.lookUp(w, r)
+		return
+	}
 	execute := r.URL.Path == tool.ExecutePath && r.Method == http.MethodPost
 	if !execute && (r.URL.Path != tool.OutputPath || r.Method != http.MethodGet) {
 		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" and GET "+tool.OutputPath+" only.").Do("Call tools through refly_tools."))

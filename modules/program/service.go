@@ -2,7 +2,6 @@ package program
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,7 +9,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/account"
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -18,7 +17,6 @@ import (
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
@@ -88,10 +86,9 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
 		Owner: a.UID, Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
-		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
+		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API, catalogue: given.catalogue}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
 		Collect: folder.collect,
 	}
-	o.Job.Stubs = append(o.Job.Stubs, req.functions()...)
 	if req.Plain {
 		o.Job.Env, o.Job.Gateway, o.Job.Loopback = nil, closed{}, false
 	}
@@ -118,10 +115,11 @@ func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error)
 
 // given is what a program gets of the tools.
 type given struct {
-	key      account.Plaintext
-	files    []sandbox.File
-	stubs    []sandbox.Stub
-	warnings []string
+	key       account.Plaintext
+	files     []sandbox.File
+	stubs     []sandbox.Stub
+	catalogue *catalogue.Catalogue
+	warnings  []string
 }
 
 func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given, err error) {
@@ -135,11 +133,10 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 	if err != nil {
 		return g, err
 	}
-	stubs, looked, err := s.tools(ctx, a, req)
-	if err != nil {
+	g = given{files: files(bundle), warnings: warnings}
+	if g.stubs, g.catalogue, err = s.tools(ctx, a, req, bundle.Classes()); err != nil {
 		return g, err
 	}
-	g = given{files: append(files(bundle), looked...), stubs: stubs, warnings: warnings}
 	g.key, err = s.Access.Keys.TemporaryKey(ctx, a)
 	return g, err
 }
@@ -182,64 +179,20 @@ func files(b sdkbundle.Bundle) []sandbox.File {
 	return out
 }
 
-// tools are the tools of the toolsets that the program names, as functions and
-// as the catalogue it can look them up in. A name that two of them have gets
-// its toolset in front, in both.
-func (s *Service) tools(ctx context.Context, a actor.Actor, req Request) ([]sandbox.Stub, []sandbox.File, error) {
-	if len(req.Toolsets) == 0 {
-		return nil, nil, nil
-	}
-	sets, _, err := s.Access.Tools.Export(ctx, a, req.Toolsets)
-	if err != nil {
-		return nil, nil, err
-	}
-	sets = toolset.ForCode(sets)
-	var stubs []sandbox.Stub
-	count := map[string]int{}
-	for _, set := range sets {
-		for _, t := range set.Tools {
-			made := stub.New(req.Language, stub.Tool{Name: t.Name, Toolset: set.Key, Description: t.Description, Schema: t.InputSchema})
-			if made.Identifier != "" {
-				stubs = append(stubs, made)
-				count[made.Identifier]++
-			}
+// tools are the tools of the toolsets that the program names, and the functions
+// that it is given besides, as functions and as the catalogue that it can look them up in.
+func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes map[string]sdkbundle.Class) ([]sandbox.Stub, *catalogue.Catalogue, error) {
+	var sets []toolset.Definition
+	if len(req.Toolsets) > 0 {
+		var err error
+		if sets, _, err = s.Access.Tools.Export(ctx, a, req.Toolsets); err != nil {
+			return nil, nil, err
 		}
 	}
-	for i := range stubs {
-		if count[stubs[i].Identifier] > 1 {
-			stubs[i].Identifier = stub.Name(req.Language, stubs[i].Toolset+"_"+stubs[i].Name)
-		}
+	if len(req.Functions) > 0 {
+		sets = append(sets, Own(req.Functions))
 	}
-	text, err := json.Marshal(catalogue(sets))
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode the catalogue of tools: %w", err)
-	}
-	return stubs, []sandbox.File{{Path: "catalog.json", Content: text}}, nil
-}
-
-// cataloged is one tool in the catalogue of a program.
-type cataloged struct {
-	Toolset     string          `json:"toolset"`
-	Name        string          `json:"name"`
-	Identifier  string          `json:"identifier"`
-	Signature   string          `json:"signature"`
-	Line        string          `json:"line"`
-	Description string          `json:"description"`
-	Schema      json.RawMessage `json:"schema"`
-}
-
-func catalogue(sets []toolset.Definition) []cataloged {
-	list := []cataloged{}
-	for _, set := range sets {
-		for _, t := range set.Tools {
-			described := compact.Tool{Name: t.Name, Description: t.Description, Input: t.InputSchema}
-			list = append(list, cataloged{
-				Toolset: set.Key, Name: t.Name, Identifier: stub.Name(sandbox.Python, t.Name), Description: t.Description, Schema: t.InputSchema,
-				Signature: compact.Signature("", described), Line: compact.Line("", described),
-			})
-		}
-	}
-	return list
+	return catalogue.Stubs(req.Language, sets), catalogue.New(sets, classes), nil
 }
 
 // run finds the run a program works in, or creates it. ours is true when the

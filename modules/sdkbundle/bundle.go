@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,9 +32,35 @@ type File struct {
 
 // entry tells where in a bundle a toolset is, as its manifest says it.
 type entry struct {
-	Key  string `json:"key"`
-	Code string `json:"code"`
-	Docs string `json:"docs"`
+	Key    string `json:"key"`
+	Module string `json:"module"`
+	Class  string `json:"class"`
+	Code   string `json:"code"`
+	Docs   string `json:"docs"`
+	// Methods are the names of the class's methods by those of the tools.
+	Methods map[string]string `json:"methods"`
+}
+
+// Class is how a program imports a toolset: from refly_tools.<Module> import
+// <Name>. Methods are the names of its class methods by those of the tools; nil
+// where the bundle does not say which there are.
+type Class struct {
+	Module, Name string
+	Methods      map[string]string
+}
+
+// Import is the line that makes the class known to a program.
+func (c Class) Import() string { return "from refly_tools." + c.Module + " import " + c.Name }
+
+// Classes are those of the bundle, by the keys of toolsets.
+func (b Bundle) Classes() map[string]Class {
+	classes := map[string]Class{}
+	for _, t := range b.toolsets {
+		if t.Module != "" && t.Class != "" {
+			classes[t.Key] = Class{t.Module, t.Class, t.Methods}
+		}
+	}
+	return classes
 }
 
 // Toolsets lists the keys that the bundle has code for.
@@ -172,7 +199,11 @@ func entries(b Bundle) ([]entry, error) {
 	for _, f := range b.Files {
 		key, ok := strings.CutSuffix(f.Path, ".py")
 		if ok && !strings.HasPrefix(key, "_") && !strings.Contains(key, "/") {
-			found = append(found, entry{Key: key, Code: f.Path, Docs: path.Join(docsFolder, key+".md")})
+			e := entry{Key: key, Module: key, Code: f.Path, Docs: path.Join(docsFolder, key+".md")}
+			if class := classLine.FindSubmatch(f.Content); class != nil {
+				e.Class = string(class[1])
+			}
+			found = append(found, e)
 		}
 	}
 	if len(found) == 0 {
@@ -181,6 +212,8 @@ func entries(b Bundle) ([]entry, error) {
 	return found, nil
 }
 
+var classLine = regexp.MustCompile(`(?m)^class ([A-Za-z_][A-Za-z0-9_]*)`)
+
 // Context is what a run knows of the SDK: the toolsets it can import, their
 // code and their documentation (PTC reference, PtcContext). Missing are the
 // toolsets that were asked for and have no code; they must not be advertised.
@@ -188,6 +221,9 @@ type Context struct {
 	Toolsets []ToolsetRef `json:"toolsets"`
 	SDK      SDK          `json:"sdk"`
 	Missing  []string     `json:"missing"`
+
+	// Classes are how the toolsets are imported, by their keys.
+	Classes map[string]Class `json:"-"`
 }
 
 // ToolsetRef names a toolset.
@@ -221,7 +257,7 @@ func (s *Service) Context(ctx context.Context, a actor.Actor, keys []string) (Co
 	if len(keys) == 0 {
 		keys = b.Toolsets()
 	}
-	c := Context{Toolsets: []ToolsetRef{}, SDK: SDK{PathPrefix: b.PathPrefix, Codes: []Content{}, Docs: []Content{}}, Missing: []string{}}
+	c := Context{Toolsets: []ToolsetRef{}, SDK: SDK{PathPrefix: b.PathPrefix, Codes: []Content{}, Docs: []Content{}}, Missing: []string{}, Classes: b.Classes()}
 	c.Missing = append(c.Missing, b.Missing(keys)...)
 	for _, t := range b.toolsets {
 		if !slices.Contains(keys, t.Key) {

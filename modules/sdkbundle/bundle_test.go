@@ -89,6 +89,7 @@ func TestContextNeverAdvertisesWhatIsMissing(t *testing.T) {
 				Docs:       []sdkbundle.Content{{ToolsetKey: "fal-image", Path: "sdk/v1/refly_tools/docs/fal-image.md", Content: "# Fal"}},
 			},
 			Missing: []string{"gmail"},
+			Classes: map[string]sdkbundle.Class{"demo": {Module: "demo", Name: "Demo"}, "fal-image": {Module: "fal_image", Name: "FalImage"}},
 		}, c)
 		c, err = m.Service.Context(t.Context(), anna, nil)
 		require.NoError(t, err)

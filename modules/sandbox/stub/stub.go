@@ -115,10 +115,12 @@ func New(l sandbox.Language, t Tool) sandbox.Stub {
 	}
 	more := string(known.AdditionalProperties)
 	s.Open = len(known.Properties) == 0 || (more != "" && more != "false" && more != "null")
-	slices.SortStableFunc(known.Properties, func(a, b namedProperty) int { return rank(a) - rank(b) })
+	if t.Toolset != "" {
+		known.defaultFileTitle()
+	}
 	for _, required := range []bool{true, false} {
 		for _, p := range known.Properties {
-			if known.requires(p.name) == required {
+			if slices.Contains(known.Required, p.name) == required {
 				s.Parameters = append(s.Parameters, sandbox.Parameter{Name: p.name, Required: required, Nullable: required && p.null.allowed()})
 			}
 		}
@@ -127,18 +129,14 @@ func New(l sandbox.Language, t Tool) sandbox.Stub {
 	return s
 }
 
-// rank puts the name of the file behind everything else.
-func rank(p namedProperty) int {
-	if p.name == FileTitle {
-		return 1
+// defaultFileTitle makes the name of a file the last parameter, and one that a
+// call need not give: functions of toolsets make it themselves.
+func (s *schema) defaultFileTitle() {
+	is := func(p namedProperty) bool { return p.name == FileTitle }
+	if i := slices.IndexFunc(s.Properties, is); i >= 0 {
+		s.Properties = append(slices.DeleteFunc(slices.Clone(s.Properties), is), s.Properties[i])
 	}
-	return 0
-}
-
-// requires reports whether a call must give a parameter. The functions make
-// the name of a file themselves where a call gives none.
-func (s schema) requires(name string) bool {
-	return name != FileTitle && slices.Contains(s.Required, name)
+	s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return name == FileTitle })
 }
 
 // doc is the docstring: what the tool does, its parameters and its result.
@@ -160,7 +158,7 @@ func parameters(known schema) string {
 	var b strings.Builder
 	b.WriteString("Parameters:")
 	for _, p := range known.Properties {
-		fmt.Fprintf(&b, "\n    %s (%s%s)", p.name, p.kind(), optional(known.requires(p.name)))
+		fmt.Fprintf(&b, "\n    %s (%s%s)", p.name, p.kind(), optional(slices.Contains(known.Required, p.name)))
 		if text := strings.Join(strings.Fields(p.Description), " "); text != "" {
 			b.WriteString(": " + text)
 		}

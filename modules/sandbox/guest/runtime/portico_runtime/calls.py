@@ -22,21 +22,31 @@ EXECUTE = "/v1/tool/execute"
 # an event loop that never rests wait, in seconds.
 TOGETHER = 0.002
 RESTLESS = 0.05
+# The parameter that names the file a result becomes; toolset tools have it.
+FILE_TITLE = "file_name_title"
 
 # The awaited form of each tool, by the function that programs have.
 _forms = {}
 
 
+def file_title(tool, arguments):
+    """A title for the file that a result may become: the tool and its first
+    argument."""
+    first = next((str(value) for value in arguments.values() if isinstance(value, (str, int, float))), "")
+    return (tool + " " + " ".join(first.split())[:60]).strip()
+
+
 def define(stub):
     """Make the function for one tool. A call of it gives the result; where the
     program awaits that, later() takes its place."""
+    title = FILE_TITLE if stub.get("toolset") else None
     parameters = [
         inspect.Parameter(
             p["name"],
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.KEYWORD_ONLY if p["name"] == title else inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=inspect.Parameter.empty if p["required"] else None,
         )
-        for p in sorted(stub["parameters"] or [], key=lambda p: not p["required"])
+        for p in sorted(stub["parameters"] or [], key=lambda p: (not p["required"], p["name"] == title))
         if p["name"].isidentifier() and not keyword.iskeyword(p["name"])
     ]
     # An argument whose name is no identifier can still be given with **.
@@ -57,6 +67,8 @@ def define(stub):
             raise TypeError("%s() %s" % (identifier, _advice(error, kwargs, stub))) from None
         given.update(given.pop(rest, {}))
         given = {key: value for key, value in given.items() if value is not None or key in nullable}
+        if title in signature.parameters:
+            given.setdefault(FILE_TITLE, file_title(name, given))
         return rounds.call(name, toolset, given, identifier)
 
     def tool(*args, **kwargs):
@@ -66,6 +78,7 @@ def define(stub):
         form.__name__ = form.__qualname__ = identifier
         form.__doc__ = stub.get("doc") or None
         form.__signature__ = signature
+        form.__portico_tool__ = identifier if toolset else None
         form._is_coroutine = asyncio.coroutines._is_coroutine
     _forms[tool] = begin
     return tool

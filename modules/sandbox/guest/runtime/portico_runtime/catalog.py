@@ -1,42 +1,35 @@
-"""What a program can look up about its tools: the file catalog.json, which the
-host writes beside the SDK."""
+"""What a program can ask the host about its tools."""
 
 import builtins
 import json
 
-PATH = "/refly_tools/catalog.json"
+from portico_runtime import channel
+
+SEARCH = "/v1/program/search"
+HELP = "/v1/program/help"
 
 
-def _tools():
+def _ask(path, question):
     try:
-        with open(PATH, encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        return []
+        status, _, body = channel.request(path, {"Content-Type": "application/json"}, json.dumps(question).encode())
+        answer = json.loads(body)
+    except (OSError, ValueError) as error:
+        return "The tools cannot be looked up: %s" % error
+    if status == 200:
+        return answer["text"]
+    return " ".join(text for text in (answer.get("errMsg"), answer.get("errDetail")) if text)
 
 
 def search_tools(query=""):
-    """The signatures of the tools whose names or descriptions have every word
-    of the query, a line each; of all tools without one."""
-    words = str(query).lower().split()
-    found = []
-    for tool in _tools():
-        text = "%s %s %s" % (tool["toolset"], tool["name"], tool["description"])
-        if all(word in text.lower() for word in words):
-            found.append("%s: %s" % (tool["toolset"], tool["line"]))
-    return "\n".join(found) or "No tool matches. search_tools() lists all."
+    """The tools that fit what you want to do, best first, a line each that says
+    how to call it; all tools without a query."""
+    return _ask(SEARCH, {"query": str(query)})
 
 
 def help(name=None):
-    """Everything about one tool, by its name or toolset.name. Anything that is
-    no text is explained as Python does."""
-    if not isinstance(name, str):
+    """Everything about one tool, by its name, toolset.name or its function.
+    Anything else is explained as Python does."""
+    tool = getattr(name, "__portico_tool__", None)
+    if tool is None and not isinstance(name, str):
         return builtins.help() if name is None else builtins.help(name)
-    toolset, dot, tool_name = name.partition(".")
-    if not dot:
-        toolset, tool_name = "", name
-    for tool in _tools():
-        if toolset in ("", tool["toolset"]) and tool_name in (tool["name"], tool["identifier"]):
-            schema = json.dumps(tool["schema"], indent=2, ensure_ascii=False)
-            return "%s: %s\n\n%s\n\nParameters:\n%s" % (tool["toolset"], tool["signature"], tool["description"].strip(), schema)
-    return "There is no tool %r. search_tools() lists all." % name
+    return _ask(HELP, {"name": tool or name})

@@ -66,7 +66,7 @@ def load(job):
     names["ToolExecutionError"] = errors.ToolExecutionError
     for stub in job["stubs"] or []:
         names[stub["identifier"]] = calls.define(stub)
-    if os.path.exists(catalog.PATH):
+    if any(stub.get("toolset") for stub in job["stubs"] or []):
         names["search_tools"], names["help"] = catalog.search_tools, catalog.help
 
     source, tools = job["code"], [stub["identifier"] for stub in job["stubs"] or []]
