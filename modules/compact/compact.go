@@ -29,13 +29,8 @@ type Tool struct {
 	Output      json.RawMessage `json:"outputSchema"`
 }
 
-const (
-	// maxSentence is the longest comment, in characters.
-	maxSentence = 120
-	// maxOptional is how long the type of a parameter may be that need not be
-	// given, in bytes. The objects in a longer one are written less deep.
-	maxOptional = 400
-)
+// maxSentence is the longest comment, in characters.
+const maxSentence = 120
 
 // Line writes a tool as one line. Name is the function's, empty for the one
 // that programs find it under.
@@ -103,9 +98,6 @@ func parameters(schema json.RawMessage) string {
 	for _, name := range properties.Names() {
 		must := slices.Contains(needed, name)
 		of := t.of(properties.Get(name), 0)
-		if !must && len(of) > maxOptional {
-			of, _ = t.within(properties.Get(name), maxOptional)
-		}
 		switch {
 		case name == stub.FileTitle: // it has a default
 		case !identifier(name) && must:

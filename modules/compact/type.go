@@ -12,6 +12,8 @@ import (
 const (
 	// maxLiterals is how many values of an enum are written out.
 	maxLiterals = 12
+	// someLiterals is how many values of a longer enum are written out.
+	someLiterals = 3
 	// maxNesting is how deep objects are written out.
 	maxNesting = 3
 	// maxHops bounds references to references.
@@ -36,12 +38,8 @@ func (t typer) of(schema any, depth int) string {
 	if node.Has("const") {
 		return literal(node.Get("const"))
 	}
-	if values := node.List("enum"); len(values) > 0 && len(values) <= maxLiterals {
-		parts := make([]string, len(values))
-		for i, v := range values {
-			parts[i] = literal(v)
-		}
-		return union(parts)
+	if values := node.List("enum"); len(values) > 0 {
+		return literals(values)
 	}
 	for _, word := range []string{"anyOf", "oneOf"} {
 		if list := node.List(word); len(list) > 0 && !constraints(list) {
@@ -179,6 +177,27 @@ func union(parts []string) string {
 		return "Any"
 	}
 	return strings.Join(out, "|")
+}
+
+// literals writes the values of an enum; of a long one the first few, with the
+// type of the others.
+func literals(values []any) string {
+	var parts []string
+	for i, v := range values {
+		if len(values) > maxLiterals && i >= someLiterals {
+			switch v.(type) {
+			case string:
+				parts = append(parts, "str")
+			case json.Number:
+				parts = append(parts, "float")
+			default:
+				parts = append(parts, "Any")
+			}
+			continue
+		}
+		parts = append(parts, literal(v))
+	}
+	return union(parts)
 }
 
 // literal writes a value as Python does.

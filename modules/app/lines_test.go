@@ -1,0 +1,235 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/catalogue/cataloguetest"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/jsontree"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// standIn is an upstream that keeps the arguments of every call, by its path.
+type standIn struct {
+	*httptest.Server
+
+	mu  sync.Mutex
+	got map[string][]json.RawMessage
+}
+
+func newStandIn(t *testing.T) *standIn {
+	t.Helper()
+	s := &standIn{got: map[string][]json.RawMessage{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if len(bytes.TrimSpace(body)) == 0 {
+			body = []byte("{}")
+		}
+		s.mu.Lock()
+		s.got[r.URL.Path] = append(s.got[r.URL.Path], body)
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"ok":true}`))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// take returns what arrived at a path since the last time.
+func (s *standIn) take(path string) []json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	got := s.got[path]
+	delete(s.got, path)
+	return got
+}
+
+// corpusFile is a server of the corpus as a toolset file; the endpoint of a
+// tool is its place.
+func corpusFile(t *testing.T, d toolset.Definition, upstream string) string {
+	t.Helper()
+	type method struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Endpoint    string          `json:"endpoint"`
+		Method      string          `json:"method"`
+		Request     json.RawMessage `json:"request"`
+		Response    json.RawMessage `json:"response,omitempty"`
+	}
+	var methods []method
+	for i, tool := range d.Tools {
+		description := tool.Description
+		if description == "" {
+			description = tool.Name
+		}
+		// Toolset files take fewer characters in names than MCP does.
+		name := strings.NewReplacer(" ", "-", "(", "", ")", "").Replace(tool.Name)
+		methods = append(methods, method{name, description, fmt.Sprintf("/%s/%d", d.Key, i), "POST", withoutDefaults(t, tool.InputSchema), tool.OutputSchema})
+	}
+	text, err := json.Marshal(map[string]any{
+		"key": d.Key, "name": d.Name, "domain": upstream, "egress": map[string]any{"allow": []string{"127.0.0.0/8"}}, "billing": 0, "methods": methods,
+	})
+	require.NoError(t, err)
+	return string(text)
+}
+
+// withoutDefaults leaves defaults out of a schema: the server and the SDK would
+// send them besides what a program gives.
+func withoutDefaults(t *testing.T, schema json.RawMessage) json.RawMessage {
+	t.Helper()
+	tree, err := jsontree.Parse(schema)
+	require.NoError(t, err)
+	var strip func(v any, named bool)
+	strip = func(v any, named bool) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				strip(item, false)
+			}
+		case *jsontree.Object:
+			if !named {
+				v.Delete("default")
+			}
+			for _, name := range v.Names() {
+				strip(v.Get(name), name == "properties" && !named)
+			}
+		}
+	}
+	strip(tree, false)
+	text, err := jsontree.Encode(tree)
+	require.NoError(t, err)
+	return text
+}
+
+// generated are programs and what their calls are meant to send.
+type generated struct {
+	Functions, Classes string
+	Intended           []struct {
+		Key, Toolset string
+		Arguments    json.RawMessage
+	}
+}
+
+// generate writes programs from what search_tools says.
+func generate(t *testing.T, text string, said map[string]string) generated {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"text": text, "said": said})
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", "-I", "testdata/lines/generate.py")
+	cmd.Stdin = bytes.NewReader(in)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	require.NoError(t, err, problems.String())
+	var g generated
+	require.NoError(t, json.Unmarshal(out, &g))
+	return g
+}
+
+// refusals are what a program printed: the calls that were refused, and why.
+func refusals(t *testing.T, o outcome) map[string]string {
+	t.Helper()
+	require.Equal(t, "completed", o.Status, o.Stderr)
+	said := map[string]string{}
+	for line := range strings.Lines(o.Stdout) {
+		var pair [2]string
+		require.NoError(t, json.Unmarshal([]byte(line), &pair), line)
+		said[pair[0]] = pair[1]
+	}
+	return said
+}
+
+// mayRepair is how many of the calls may be refused once because of a rule that
+// no line shows, such as a pattern; the message of the refusal must be enough.
+const mayRepair = 30
+
+// Of every tool of the corpus, programs are written from its line alone, in both
+// styles, with all arguments and with those only that it needs. What arrives at
+// the upstream is what was meant.
+func TestLinesCanBeCalled(t *testing.T) {
+	t.Parallel()
+	upstream := newStandIn(t)
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	sets, err := cataloguetest.Corpus("../compact/testdata/corpus")
+	require.NoError(t, err)
+	files, places := map[string]string{}, map[string]int{}
+	for _, d := range sets {
+		files[d.Key+".yaml"] = corpusFile(t, d, upstream.URL)
+		places[d.Key] = len(d.Tools)
+	}
+	s.apply(t, files)
+	tools, repairs := 0, 0
+	for _, group := range [][]string{
+		{"brave"}, {"cloudflare"}, {"elastic", "everything", "filesystem"}, {"firecrawl"}, {"github-all", "github-ref"},
+		{"gosdk-everything", "gosdk-hello", "gosdk-sequentialthinking", "kubernetes"}, {"memory", "slack-ref", "tavily"}, {"mongodb"}, {"playwright"},
+	} {
+		o := s.run(map[string]any{"toolsets": group, "code": `print(search_tools(""))`})
+		require.Equal(t, "completed", o.Status, o.Stderr)
+		tools += strings.Count(o.Stdout, " -> ")
+		for _, style := range []string{"functions", "classes"} {
+			repairs += callAll(t, s, upstream, group, o.Stdout, style, places)
+		}
+	}
+	require.Equal(t, 376, tools)
+	t.Logf("%d of %d calls were repaired by their message", repairs, 4*tools)
+	require.LessOrEqual(t, repairs, mayRepair)
+}
+
+// callAll calls all tools of some toolsets and compares what arrives. Calls that
+// were refused are made once more, and counted.
+func callAll(t *testing.T, s *instance, upstream *standIn, toolsets []string, text, style string, places map[string]int) int {
+	t.Helper()
+	want := map[string]int{}
+	run := func(said map[string]string) map[string]string {
+		g := generate(t, text, said)
+		code := g.Functions
+		if style == "classes" {
+			code = g.Classes
+		}
+		refused := refusals(t, s.run(map[string]any{"toolsets": toolsets, "code": code, "timeout": 120_000}))
+		for _, c := range g.Intended {
+			if _, no := refused[c.Key]; !no {
+				want[c.Toolset+" "+canonical(t, c.Arguments)]++
+			}
+		}
+		return refused
+	}
+	refused := run(map[string]string{})
+	if len(refused) > 0 {
+		for k, v := range run(refused) {
+			t.Errorf("%s of %v: %s is refused again: %s", style, toolsets, k, v)
+		}
+	}
+	got := map[string]int{}
+	for _, key := range toolsets {
+		for i := range places[key] {
+			for _, body := range upstream.take(fmt.Sprintf("/%s/%d", key, i)) {
+				got[key+" "+canonical(t, body)]++
+			}
+		}
+	}
+	require.Equal(t, want, got, "%s of %v", style, toolsets)
+	return len(refused)
+}
+
+// canonical is JSON with its members in order.
+func canonical(t *testing.T, text json.RawMessage) string {
+	t.Helper()
+	var v any
+	require.NoError(t, json.Unmarshal(text, &v))
+	out, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(out)
+}
