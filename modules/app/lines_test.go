@@ -233,3 +233,58 @@ func canonical(t *testing.T, text json.RawMessage) string {
 	require.NoError(t, err)
 	return string(out)
 }
+
+// Two toolsets with a tool of one name have a function each, under the same
+// name in search_tools, help and the program, and in the model's tools. Names
+// that Python has stay Python's.
+func TestTwinsHaveOneNameEverywhere(t *testing.T) {
+	t.Parallel()
+	upstream := newStandIn(t)
+	_, env := script(t, `
+- expect: ["from refly_tools.one import One", "from refly_tools.two import Two"]
+  output: [{call: {name: search_tools, arguments: {query: "get"}}}, {call: {name: help, arguments: {name: one_get}}}, {call: {name: help, arguments: {name: get}}}]
+- expect: ["one_get() -> list[{id: int, name?: str}]", "two_get() -> Any", "There is more than one tool", "one_get of one, two_get of two"]
+  output: [{text: "Done."}]
+`)
+	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "AGENT_BREAK_EVEN=false")...)
+	def := func(key string, names ...string) string {
+		d := toolset.Definition{Key: key, Name: key}
+		for _, name := range names {
+			d.Tools = append(d.Tools, toolset.ToolDefinition{Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		}
+		if key == "one" {
+			d.Tools[0].OutputSchema = json.RawMessage(`{"type":"array","items":{"type":"object","required":["id"],"properties":{"id":{"type":"integer"},"name":{"type":"string"}}}}`)
+		}
+		return corpusFile(t, d, upstream.URL)
+	}
+	s.apply(t, map[string]string{"one.yaml": def("one", "get", "print"), "two.yaml": def("two", "get")})
+	o := s.run(map[string]any{"toolsets": []string{"two", "one"}, "code": `
+one_get(); two_get(); one_print()
+print("get" in globals(), search_tools("get"), help(one_get).split("\n")[0], one_get.__doc__, help("get"), sep="\n")
+from refly_tools.one import One
+print(One.get()["status"], One.print()["data"], one_get())
+`})
+	require.Equal(t, "completed", o.Status, o.Stderr)
+	require.Equal(t, `False
+two_get() -> Any  # [two] (Two.get)
+one_get() -> list[{id: int, name?: str}]  # [one] (One.get)
+# two as a class: from refly_tools.two import Two (Two.get(...) returns a dict with "status")
+# one as a class: from refly_tools.one import One (One.get(...) returns a dict with "status")
+one: one_get() -> list[{id: int, name?: str}]
+get
+
+Parameters:
+    file_name_title (string, optional): The title for the generated file. Should be concise and descriptive. This will be used as the filename.
+
+Returns list[{id: int, name?: str}]. Raises ToolExecutionError when the call fails.
+There is more than one tool "get". Ask for one of: two_get of two, one_get of one.
+success {'ok': True} {'ok': True}
+`, o.Stdout)
+	require.Len(t, upstream.take("/one/0"), 3)
+	require.Len(t, upstream.take("/two/0"), 1)
+	require.Len(t, upstream.take("/one/1"), 2)
+
+	s.send(s.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Go.", "resultId": "ar-twins", "toolsets": []string{"one", "two"}})
+	r := s.finished(t, s.key, "ar-twins")
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+}

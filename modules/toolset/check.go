@@ -239,7 +239,7 @@ func (c *checker) method(s methodSpec, domain string) Method {
 	m := Method{
 		Name: s.Name.value, Version: max(s.Version, 1), Description: s.Description.value,
 		Endpoint: c.expand(s.Endpoint.line, s.Endpoint.value), HTTPMethod: strings.ToUpper(s.Method.value), Adapter: s.Adapter,
-		Request: c.schema(s.Request, "request"), Response: c.schema(s.Response, "response"),
+		Request: c.schema(s.Request, "request", `{"type":"object"}`), Response: c.schema(s.Response, "response", `{}`),
 	}
 	m.AllowedCallers = c.callers(s)
 	m.Rules, m.TokenPricing = c.formula(s, m)
@@ -314,9 +314,11 @@ func (c *checker) endpoint(s methodSpec, m Method, domain string) {
 	}
 }
 
-func (c *checker) schema(t tree, name string) json.RawMessage {
+// schema reads a schema; absent is what it is where the file has none: of a
+// response nothing is known then.
+func (c *checker) schema(t tree, name, absent string) json.RawMessage {
 	if t.node == nil {
-		return json.RawMessage(`{"type":"object"}`)
+		return json.RawMessage(absent)
 	}
 	raw, err := toJSON(t.node)
 	if err == nil {
