@@ -122,12 +122,12 @@ type generated struct {
 	}
 }
 
-// generate writes programs from what search_tools says.
-func generate(t *testing.T, text string, said map[string]string) generated {
+// generate writes programs from what search_tools says, or from documentation.
+func generate(t *testing.T, script, text string, said map[string]string) generated {
 	t.Helper()
 	in, err := json.Marshal(map[string]any{"text": text, "said": said})
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", "-I", "testdata/lines/generate.py")
+	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", "-IB", "testdata/lines/"+script)
 	cmd.Stdin = bytes.NewReader(in)
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
@@ -160,26 +160,16 @@ const mayRepair = 30
 // the upstream is what was meant.
 func TestLinesCanBeCalled(t *testing.T) {
 	t.Parallel()
-	upstream := newStandIn(t)
-	s := serve(t, databasetest.URL(t, database.SQLite))
-	sets, err := cataloguetest.Corpus("../compact/testdata/corpus")
-	require.NoError(t, err)
-	files, places := map[string]string{}, map[string]int{}
-	for _, d := range sets {
-		files[d.Key+".yaml"] = corpusFile(t, d, upstream.URL)
-		places[d.Key] = len(d.Tools)
-	}
-	s.apply(t, files)
+	c := serveCorpus(t)
 	tools, repairs := 0, 0
-	for _, group := range [][]string{
-		{"brave"}, {"cloudflare"}, {"elastic", "everything", "filesystem"}, {"firecrawl"}, {"github-all", "github-ref"},
-		{"gosdk-everything", "gosdk-hello", "gosdk-sequentialthinking", "kubernetes"}, {"memory", "slack-ref", "tavily"}, {"mongodb"}, {"playwright"},
-	} {
-		o := s.run(map[string]any{"toolsets": group, "code": `print(search_tools(""))`})
+	for _, group := range groups() {
+		o := c.run(map[string]any{"toolsets": group, "code": `print(search_tools(""))`})
 		require.Equal(t, "completed", o.Status, o.Stderr)
 		tools += strings.Count(o.Stdout, " -> ")
 		for _, style := range []string{"functions", "classes"} {
-			repairs += callAll(t, s, upstream, group, o.Stdout, style, places)
+			repaired, missed := c.callAll(t, "generate.py", style, group, o.Stdout)
+			require.Zero(t, missed)
+			repairs += repaired
 		}
 	}
 	require.Equal(t, 376, tools)
@@ -187,49 +177,112 @@ func TestLinesCanBeCalled(t *testing.T) {
 	require.LessOrEqual(t, repairs, mayRepair)
 }
 
-// callAll calls all tools of some toolsets and compares what arrives. Calls that
-// were refused are made once more, and counted.
-func callAll(t *testing.T, s *instance, upstream *standIn, toolsets []string, text, style string, places map[string]int) int {
+// mayMiss is how many of the calls from documentation may be refused for good:
+// it puts the members of alternatives together, and does not say which belong to
+// which.
+const mayMiss = 3
+
+// The same from the documentation of the SDK, which has classes only.
+func TestDocsCanBeCalled(t *testing.T) {
+	t.Parallel()
+	c := serveCorpus(t)
+	tools, repairs, misses := 0, 0, 0
+	for _, group := range groups() {
+		o := c.run(map[string]any{"toolsets": group, "code": fmt.Sprintf(
+			`print(json.dumps({key: open("/refly_tools/docs/%%s.md" %% key).read() for key in %s}))`, strings.ReplaceAll(fmt.Sprintf("%q", group), `" "`, `", "`))})
+		require.Equal(t, "completed", o.Status, o.Stderr)
+		tools += strings.Count(o.Stdout, "\\n## ")
+		repaired, missed := c.callAll(t, "docs.py", "classes", group, o.Stdout)
+		repairs, misses = repairs+repaired, misses+missed
+	}
+	require.Equal(t, 376, tools)
+	t.Logf("%d of %d calls were repaired by their message, %d of them in vain", repairs, 2*tools, misses)
+	require.LessOrEqual(t, repairs, mayRepair)
+	require.LessOrEqual(t, misses, mayMiss)
+}
+
+// corpus is a server with the toolsets of the corpus.
+type corpus struct {
+	*instance
+
+	upstream *standIn
+	tools    map[string]int // how many each toolset has
+}
+
+func serveCorpus(t *testing.T) corpus {
+	t.Helper()
+	c := corpus{serve(t, databasetest.URL(t, database.SQLite)), newStandIn(t), map[string]int{}}
+	sets, err := cataloguetest.Corpus("../compact/testdata/corpus")
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, d := range sets {
+		files[d.Key+".yaml"] = corpusFile(t, d, c.upstream.URL)
+		c.tools[d.Key] = len(d.Tools)
+	}
+	c.apply(t, files)
+	return c
+}
+
+// groups are toolsets whose tools one program calls.
+func groups() [][]string {
+	return [][]string{
+		{"brave"}, {"cloudflare"}, {"elastic", "everything", "filesystem"}, {"firecrawl"}, {"github-all", "github-ref"},
+		{"gosdk-everything", "gosdk-hello", "gosdk-sequentialthinking", "kubernetes"}, {"memory", "slack-ref", "tavily"}, {"mongodb"}, {"playwright"},
+	}
+}
+
+// callAll calls all tools of some toolsets and compares what arrives with what
+// was meant. Calls that were refused are made once more. It returns how many
+// were, and how many were refused again.
+func (c corpus) callAll(t *testing.T, script, style string, toolsets []string, text string) (repaired, missed int) {
 	t.Helper()
 	want := map[string]int{}
 	run := func(said map[string]string) map[string]string {
-		g := generate(t, text, said)
+		g := generate(t, script, text, said)
 		code := g.Functions
 		if style == "classes" {
 			code = g.Classes
 		}
-		refused := refusals(t, s.run(map[string]any{"toolsets": toolsets, "code": code, "timeout": 120_000}))
-		for _, c := range g.Intended {
-			if _, no := refused[c.Key]; !no {
-				want[c.Toolset+" "+canonical(t, c.Arguments)]++
+		refused := refusals(t, c.run(map[string]any{"toolsets": toolsets, "code": code, "timeout": 120_000}))
+		for _, call := range g.Intended {
+			if _, no := refused[call.Key]; !no {
+				want[call.Toolset+" "+canonical(t, call.Arguments)]++
 			}
 		}
 		return refused
 	}
 	refused := run(map[string]string{})
+	again := map[string]string{}
 	if len(refused) > 0 {
-		for k, v := range run(refused) {
-			t.Errorf("%s of %v: %s is refused again: %s", style, toolsets, k, v)
-		}
+		again = run(refused)
+	}
+	for key, message := range again {
+		t.Logf("%s of %v: %s is refused again: %s", style, toolsets, key, message)
 	}
 	got := map[string]int{}
 	for _, key := range toolsets {
-		for i := range places[key] {
-			for _, body := range upstream.take(fmt.Sprintf("/%s/%d", key, i)) {
+		for i := range c.tools[key] {
+			for _, body := range c.upstream.take(fmt.Sprintf("/%s/%d", key, i)) {
 				got[key+" "+canonical(t, body)]++
 			}
 		}
 	}
 	require.Equal(t, want, got, "%s of %v", style, toolsets)
-	return len(refused)
+	return len(refused), len(again)
 }
 
-// canonical is JSON with its members in order.
+// canonical is a JSON object with its members in order. Their names are those
+// that Python has for them: the calls of classes are meant so.
 func canonical(t *testing.T, text json.RawMessage) string {
 	t.Helper()
-	var v any
-	require.NoError(t, json.Unmarshal(text, &v))
-	out, err := json.Marshal(v)
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(text, &members))
+	named := map[string]any{}
+	for name, v := range members {
+		named[strings.Trim(strings.ReplaceAll(name, "-", "_"), "_")] = v
+	}
+	require.Len(t, named, len(members))
+	out, err := json.Marshal(named)
 	require.NoError(t, err)
 	return string(out)
 }

@@ -81,14 +81,18 @@ def repaired(given, said):
         at = given
         for step in steps:
             at = at[step]
-        at[last] = fit(at[last], rule)
+        if isinstance(last, str) and last not in at:
+            last = re.sub(r"\W", "_", last)  # as the SDK calls it
+        if isinstance(last, int) or last in at:
+            at[last] = fit(at[last], rule)
     return given
 
 
 def fit(value, rule):
     number = re.search(r"-?\d+", rule)
-    if "one of" in rule:
-        return json.loads(re.search(r'one of ("(?:[^"\\]|\\.)*"|-?\d+)', rule)[1])
+    literal = re.search(r'one of ("(?:[^"\\]|\\.)*"|-?\d+)', rule)
+    if literal:
+        return json.loads(literal[1])
     if "uri" in rule:
         return "https://example.com/x"
     if "uuid" in rule or "[0-9a-fA-F]{8}" in rule:
@@ -149,4 +153,5 @@ def main():
     print(json.dumps({"intended": intended, **{name: "\n".join(text) for name, text in programs.items()}}))
 
 
-main()
+if __name__ == "__main__":
+    main()
