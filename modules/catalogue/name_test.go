@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 		set("mail", "send", "list-all", "print", "search_tools", "ToolExecutionError", "json", "日本", "get_time", "time"),
 		set("chat", "send", "list_all", "mail_send", "for"),
 		set("odd-key", "post", "post ", "a.b", "ab"),
-		set(catalogue.Own, "get_time"),
+		set(catalogue.Own, "get_time"), set("search", "tools"), set("x", "tools"),
 	}
 	want := map[catalogue.Ref]string{
 		{"mail", "send"}: "mail_send_2", {"chat", "send"}: "chat_send", {"chat", "mail_send"}: "mail_send",
@@ -36,11 +36,15 @@ func TestNames(t *testing.T) {
 		{"mail", "search_tools"}: "mail_search_tools", {"mail", "ToolExecutionError"}: "mail_ToolExecutionError",
 		{"mail", "日本"}: "mail_tool", {"mail", "get_time"}: "mail_get_time", {catalogue.Own, "get_time"}: "get_time",
 		{"chat", "for"}: "for_tool", {"odd-key", "post"}: "post", {"odd-key", "post "}: "post_",
+		{"search", "tools"}: "search_tools_2", {"x", "tools"}: "x_tools",
 		{"odd-key", "a.b"}: "odd_key_ab", {"odd-key", "ab"}: "odd_key_ab_2",
 	}
 	require.Equal(t, want, catalogue.Names(sandbox.Python, sets))
 	slices.Reverse(sets)
-	require.Equal(t, want, catalogue.Names(sandbox.Python, sets), "the order of toolsets does not matter")
+	for _, s := range sets {
+		slices.Reverse(s.Tools)
+	}
+	require.Equal(t, want, catalogue.Names(sandbox.Python, sets), "no order matters")
 
 	require.Equal(t, map[catalogue.Ref]string{{"x", "print"}: "print", {"x", "for"}: "for_tool"},
 		catalogue.Names(sandbox.Bash, []toolset.Definition{set("x", "print", "for")}), "other languages have other words")
