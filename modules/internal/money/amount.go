@@ -49,10 +49,10 @@ func ParseRat(s string) (*big.Rat, error) {
 	if len(s) > maxNumber {
 		return nil, fmt.Errorf("a number of %d digits is too long; at most %d are read", len(s), maxNumber)
 	}
-	r, ok := new(big.Rat).SetString(s)
-	if !ok || !numberForm.MatchString(s) {
+	if !numberForm.MatchString(s) { // before it is computed: an exponent may be huge
 		return nil, fmt.Errorf("%q is not a decimal number", s)
 	}
+	r, _ := new(big.Rat).SetString(s) // takes every number of this form
 	return r, nil
 }
 
