@@ -192,7 +192,11 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes
 	if len(req.Functions) > 0 {
 		sets = append(sets, Own(req.Functions))
 	}
-	return catalogue.Stubs(req.Language, sets), catalogue.New(sets, classes), nil
+	c := catalogue.New(sets, classes)
+	c.Shape = func(ctx context.Context, key, name string) (string, error) {
+		return s.Tools.LastShape(ctx, a, key, name)
+	}
+	return catalogue.Stubs(req.Language, sets), c, nil
 }
 
 // run finds the run a program works in, or creates it. ours is true when the
