@@ -139,7 +139,7 @@ Keys and credentials are not needed; calls are authenticated. Do not sleep and d
 	}
 	fmt.Fprintf(&b, "\nToolsets: %s\n", strings.Join(keys, ", "))
 	if len(p.Functions) > 0 {
-		fmt.Fprintf(&b, "\n## Functions of every program\n\nThey return the value itself and raise an exception when they fail.\n\n%s\n", strings.Join(p.Functions, "\n"))
+		fmt.Fprintf(&b, "\n## Functions of every program\n\n%s\n", strings.Join(p.Functions, "\n"))
 	}
 	for _, t := range p.Toolsets {
 		b.WriteString(t.String())
@@ -178,8 +178,9 @@ func (p Prompt) styles() string {
 	return b.String()
 }
 
-// shown reports which styles the toolsets below have.
+// shown reports which styles are there below.
 func (p Prompt) shown() (classes, functions bool) {
+	functions = len(p.Functions) > 0
 	for _, t := range p.Toolsets {
 		classes = classes || t.Docs != "" || t.Class != "" && !t.Hidden
 		functions = functions || t.Docs == ""
@@ -192,7 +193,7 @@ func (p Prompt) order() string {
 		return "Make one call after the other, always. No thread pools and no other way of making calls at once.\n"
 	}
 	call := "tool(name=item)"
-	if _, functions := p.shown(); !functions && len(p.Toolsets) > 0 {
+	if len(p.Toolsets) > 0 && !slices.ContainsFunc(p.Toolsets, func(t Described) bool { return t.Docs == "" }) {
 		call = "Class.tool(name=item)"
 	}
 	return `First ask whether calls depend on each other: one that needs the output of another comes after it. Then ask what they do: anything that changes something (write, create, update, delete, send, post, upload) is made alone, one after the other, even if it is independent. Only calls that read (list, get, search, query, fetch, find, retrieve) and are independent may run at once, in this form:
