@@ -167,7 +167,7 @@ func TestAgentWritesCode(t *testing.T) {
 		require.Contains(t, usage.raw, `"amount":0.094`)
 		require.Contains(t, usage.raw, `"modelName":"scripted:test"`)
 		for _, raw := range model.Requests() {
-			require.Equal(t, 10+1, strings.Count(string(raw), `"type":"function"`), "builtins, what may be called both ways, and no other schema")
+			require.Equal(t, 10, strings.Count(string(raw), `"type":"function"`), "builtins, and no other schema")
 		}
 	}, append(env, "MODEL_INPUT_PRICE=100", "MODEL_OUTPUT_PRICE=100")...)
 }
@@ -281,7 +281,7 @@ func TestAgentFailures(t *testing.T) {
 		"toolChoice is not":       {"query": "x", "toolChoice": "maybe"},
 		"There is no such canvas": {"query": "x", "canvasId": "c-none"},
 		"resultId must be":        {"query": "x", "resultId": "a b"},
-		"odd":                     {"query": "x", "odd": 1},
+		"toolsets":                {"query": "x", "tolsets": []string{"demo"}},
 	} {
 		for _, path := range []string{"/v1/skill/invoke", "/v1/skill/streamInvoke"} {
 			a := s.send(s.key, "POST", path, body)

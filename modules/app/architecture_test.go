@@ -160,7 +160,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"account.insertUser": insert, "account.insertKey": insert,
 		"account.userByName": "operators know users by name", "account.users": "operators list users",
 		"account.byHash": "who the user is follows from the key", "account.purge": "expired keys of sandboxes, of all users",
-		"codeapi.keep": insert, "codeapi.insert": insert, "codeapi.insertExecution": insert,
+		"codeapi.keep": insert, "codeapi.link": insert, "codeapi.insert": insert, "codeapi.insertExecution": insert,
 		"drive.insert":    insert,
 		"codeapi.expired": "what is over, of all users", "codeapi.purgeExecutions": "the same",
 		"billing.users":      "operators verify the books of all users",

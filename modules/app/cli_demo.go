@@ -303,7 +303,7 @@ func (d demonstration) show(at time.Duration, data []byte) {
 }
 
 // indent keeps the lines of a text below each other.
-func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 28)) }
+func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 29)) }
 
 // report shows what was recorded and what it cost.
 func (d demonstration) report(ctx context.Context, o demoOutcome) error {

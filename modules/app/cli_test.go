@@ -45,11 +45,11 @@ func TestOperatorsCommands(t *testing.T) {
 				return out
 			}
 			require.Contains(t, ok("migrate", "status"), "not applied")
-			require.Equal(t, "8 migrations applied\n", ok("migrate", "up"))
+			require.Equal(t, "9 migrations applied\n", ok("migrate", "up"))
 			require.Equal(t, "0 migrations applied\n", ok("migrate", "up"))
 			require.NotContains(t, ok("migrate", "status"), "not applied")
 			require.Equal(t, "1 migrations reverted\n", ok("migrate", "down"))
-			require.Equal(t, "7 migrations reverted\n", ok("migrate", "down", "--all"))
+			require.Equal(t, "8 migrations reverted\n", ok("migrate", "down", "--all"))
 
 			uid := strings.TrimSpace(ok("user", "create", "anna", "--email", "anna@example.com"))
 			require.Regexp(t, `^u-[a-z0-9]{24}$`, uid)
@@ -93,7 +93,7 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Contains(t, out, "PTC_MODE")
 			require.NotContains(t, out, strings.Repeat("0a", 32))
 			require.NotContains(t, out, strings.Repeat("s", 32))
-			require.Regexp(t, `(?m)^all +376 +62742 +12838 +79\.5 %`, ok("tools", "measure", "--corpus", "../compact/testdata/corpus"))
+			require.Regexp(t, `(?m)^all +376 +87572 +13517 +84\.6 %`, ok("tools", "measure", "--corpus", "../compact/testdata/corpus"))
 			out = ok("doctor")
 			require.Contains(t, out, "ok    sandbox: execution")
 			require.Regexp(t, `ok    sandbox: isolation +level namespaces`, out)

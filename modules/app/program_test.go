@@ -160,7 +160,7 @@ func TestDemoProgram(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		id := ids.New(ids.Run)
-		o := s.run(map[string]any{"code": demo.Program(), "resultId": id, "title": "demo"})
+		o := s.run(map[string]any{"code": demo.Program(), "resultId": id, "title": "demo", "toolsets": []string{"demo"}})
 		require.Equal(t, "completed", o.Status, o.Stderr)
 		require.Len(t, o.ToolCalls, 12)
 		require.Empty(t, o.Warnings)
@@ -182,6 +182,7 @@ func TestDemoProgram(t *testing.T) {
 			}
 		}
 		require.Equal(t, o.Stdout, log.String())
+		require.Contains(t, o.Stdout, "get_weather(city: str, days?: int) -> {")
 		a := s.send(s.key, "GET", "/v1/credit/result?resultId="+id, nil)
 		require.Contains(t, a.raw, `"total":18.5`)
 	})
@@ -314,7 +315,7 @@ func TestRunsAreNamedByTheirCallers(t *testing.T) {
 			`{"language":"python"}`:                                                   400,
 			`{"code":"pass","language":"python","timeout":999999999}`:                 400,
 			`{"code":"pass","language":"python","timeout":-1}`:                        400,
-			`{"code":"pass","language":"python","unknown":1}`:                         400,
+			`{"code":"pass","language":"python","tolsets":["demo"]}`:                  400,
 			`{"code":"\u0000","language":"python"}`:                                   400,
 		} {
 			a := s.send(ben, "POST", "/v1/sandbox/execute", body)

@@ -94,15 +94,15 @@ func TestStylesOfCalls(t *testing.T) {
 		o := s.run(map[string]any{"toolsets": []string{"demo"}, "code": `
 from refly_tools import ToolExecutionError as Same
 from refly_tools.demo import Demo
-one = await Demo.list_cities(file_name_title="x")
-two, three = await asyncio.gather(Demo.list_cities(file_name_title="x"), asyncio.create_task(Demo.list_cities(file_name_title="x")))
-print(type(one) is dict, one == two == three == Demo.list_cities(file_name_title="x"), one["status"])
+one = await Demo.list_cities()
+two, three = await asyncio.gather(Demo.list_cities(), asyncio.create_task(Demo.list_cities()))
+print(type(one) is dict, one == two == three == Demo.list_cities(), one["status"])
 f = list_cities
-data = f("x")
+data = f()
 print(data == one["data"], type(data) is type(one["data"]), json.dumps(data) == json.dumps(one["data"]))
-flat = await asyncio.gather(*[f("x") for _ in range(3)])
+flat = await asyncio.gather(*[f() for _ in range(3)])
 print(flat == [data] * 3)
-try: fail("x")
+try: fail()
 except Same as e:
     print(isinstance(e, ToolExecutionError), e.code, e.message, e.tool, e.status > 0, len(e.request_id) > 0, str(e).count("\n"))
 try: Demo.list_citys()

@@ -160,10 +160,11 @@ func ShopFile(key string) ([]byte, error) {
 		listing := map[string]any{"limit": map[string]any{"type": "integer", "minimum": 1, "maximum": 1000, "description": "At most so many; all when it is left out"}}
 		maps.Copy(listing, filters)
 		id := map[string]any{"id": map[string]any{"type": "string", "description": fmt.Sprintf("Such as %s-001", r.one)}}
+		rows := map[string]any{r.name: map[string]any{"type": "array", "items": r.schema()}}
 		methods = append(methods,
-			method("list_"+r.name, fmt.Sprintf("List %s of the shop with all that is known about each.", r.name), "/shop/"+r.name, listing),
-			method("get_"+r.one, fmt.Sprintf("Read one %s by its id.", r.one), "/shop/"+r.name+"/{id}", id, "id"),
-			method("count_"+r.name, fmt.Sprintf("Count %s of the shop.", r.name), "/shop/"+r.name+"/count", filters))
+			method("list_"+r.name, fmt.Sprintf("List %s of the shop.", r.name), "/shop/"+r.name, object(listing), object(rows, r.name)),
+			method("get_"+r.one, fmt.Sprintf("Read one %s by its id.", r.one), "/shop/"+r.name+"/{id}", object(id, "id"), map[string]any{"type": "object"}),
+			method("count_"+r.name, fmt.Sprintf("Count %s of the shop.", r.name), "/shop/"+r.name+"/count", object(filters), map[string]any{"type": "object"}))
 	}
 	return json.Marshal(map[string]any{
 		"key": key, "name": "Shop", "domain": "${PORTICO_DEMO_URL}", "descriptions": map[string]string{"en": "A made-up shop."},
@@ -172,12 +173,28 @@ func ShopFile(key string) ([]byte, error) {
 	})
 }
 
-func method(name, description, endpoint string, properties map[string]any, required ...string) map[string]any {
+// schema describes one row.
+func (r resource) schema() map[string]any {
+	properties, required := map[string]any{"id": map[string]any{"type": "string"}}, []string{"id"}
+	for _, f := range r.fields {
+		kind := "string"
+		if _, number := f.value(0).(float64); number {
+			kind = "number"
+		}
+		properties[f.name] = map[string]any{"type": kind}
+		required = append(required, f.name)
+	}
+	return object(properties, required...)
+}
+
+// object is the schema of an object that has no other members.
+func object(properties map[string]any, required ...string) map[string]any {
 	if required == nil {
 		required = []string{}
 	}
-	return map[string]any{
-		"name": name, "description": description, "endpoint": endpoint, "method": "GET", "response": map[string]any{"type": "object"},
-		"request": map[string]any{"type": "object", "additionalProperties": false, "properties": properties, "required": required},
-	}
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties, "required": required}
+}
+
+func method(name, description, endpoint string, request, response map[string]any) map[string]any {
+	return map[string]any{"name": name, "description": description, "endpoint": endpoint, "method": "GET", "request": request, "response": response}
 }
