@@ -226,8 +226,15 @@ func serveCorpus(t *testing.T) corpus {
 // groups are toolsets whose tools one program calls.
 func groups() [][]string {
 	return [][]string{
-		{"brave"}, {"cloudflare"}, {"elastic", "everything", "filesystem"}, {"firecrawl"}, {"github-all", "github-ref"},
-		{"gosdk-everything", "gosdk-hello", "gosdk-sequentialthinking", "kubernetes"}, {"memory", "slack-ref", "tavily"}, {"mongodb"}, {"playwright"},
+		{"brave"},
+		{"cloudflare"},
+		{"elastic", "everything", "filesystem"},
+		{"firecrawl"},
+		{"github-all", "github-ref"},
+		{"gosdk-everything", "gosdk-hello", "gosdk-sequentialthinking", "kubernetes"},
+		{"memory", "slack-ref", "tavily"},
+		{"mongodb"},
+		{"playwright"},
 	}
 }
 

@@ -157,8 +157,11 @@ Returns: {
 	require.NoError(t, err)
 	require.Contains(t, text, "the last success looked like list[chat.get]")
 	require.NotContains(t, text, "class method")
+	var refusal *errs.Error
 	_, err = c.Help(t.Context(), "get")
-	require.Equal(t, "Ask for one of: mail_get of mail, chat_get of chat.", err.(*errs.Error).Detail)
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, "Ask for one of: mail_get of mail, chat_get of chat.", refusal.Detail)
 	_, err = c.Help(t.Context(), "sending")
-	require.Equal(t, `Near are: send_it. search_tools("") lists all.`, err.(*errs.Error).Detail)
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, `Near are: send_it. search_tools("") lists all.`, refusal.Detail)
 }

@@ -109,12 +109,12 @@ func readFrame(r io.Reader) (frame, error) {
 	return frame{head[0], string(name), body}, nil
 }
 
-// send writes a frame.
-func (k *keeper) send(f frame, timeout time.Duration) error {
+// send writes a frame, within answerTimeout.
+func (k *keeper) send(f frame) error {
 	if k.lost {
 		return errLost
 	}
-	_ = k.conn.SetWriteDeadline(time.Now().Add(timeout)) // a closed one fails below
+	_ = k.conn.SetWriteDeadline(time.Now().Add(answerTimeout)) // a closed one fails below
 	buffers := net.Buffers{head(f.kind, f.name, int64(len(f.body))), f.body}
 	if _, err := buffers.WriteTo(k.conn); err != nil {
 		k.lost = true
@@ -161,7 +161,7 @@ func (k *keeper) next(timeout time.Duration) (frame, error) {
 func (k *keeper) memory() (int64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.send(frame{kind: 'M'}, answerTimeout); err != nil {
+	if err := k.send(frame{kind: 'M'}); err != nil {
 		return 0, err
 	}
 	f, err := k.next(answerTimeout)
@@ -176,7 +176,7 @@ func (k *keeper) memory() (int64, error) {
 func (k *keeper) listen(port int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.send(frame{kind: 'L', name: strconv.Itoa(port)}, answerTimeout); err != nil {
+	if err := k.send(frame{kind: 'L', name: strconv.Itoa(port)}); err != nil {
 		return err
 	}
 	f, err := k.next(answerTimeout)
@@ -190,7 +190,7 @@ func (k *keeper) listen(port int) error {
 func (k *keeper) stop() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.send(frame{kind: 'S'}, answerTimeout)
+	return k.send(frame{kind: 'S'})
 }
 
 // Put implements guest.Files.
@@ -248,7 +248,7 @@ func (k *keeper) Take(limit sandbox.Collect) (files []sandbox.File, dropped int)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ask, err := json.Marshal(map[string]int64{"files": int64(limit.MaxFiles), "bytes": limit.MaxBytes})
-	if err != nil || k.send(frame{kind: 'T', name: string(ask)}, answerTimeout) != nil {
+	if err != nil || k.send(frame{kind: 'T', name: string(ask)}) != nil {
 		return nil, 1
 	}
 	room := limit.MaxBytes
