@@ -82,6 +82,22 @@ func (c *converter) rootObject() (*jsontree.Object, *shape, error) {
 	return c.convert(node, "", 0)
 }
 
+// described keeps what a schema says of a reference, which is more than what
+// stands where it leads. Providers take nothing beside a reference.
+func described(node *jsontree.Object, text string) *jsontree.Object {
+	if text == "" {
+		return node
+	}
+	if node.Has("$ref") {
+		out := jsontree.NewObject()
+		out.Set("description", text)
+		out.Set("anyOf", []any{node})
+		return out
+	}
+	node.Set("description", text)
+	return node
+}
+
 // convert returns the strict form of a schema and its shape.
 func (c *converter) convert(value any, path string, depth int) (*jsontree.Object, *shape, error) {
 	node, ok := value.(*jsontree.Object)
@@ -92,7 +108,11 @@ func (c *converter) convert(value any, path string, depth int) (*jsontree.Object
 		return nil, nil, c.misfit(path, "is nested deeper than %d", maxDepth)
 	}
 	if ref := node.String("$ref"); ref != "" {
-		return c.reference(ref, path, depth)
+		out, s, err := c.reference(ref, path, depth)
+		if err != nil {
+			return nil, nil, err
+		}
+		return described(out, node.String("description")), s, nil
 	}
 	node, err := c.flatten(node, path, depth)
 	if err != nil {
