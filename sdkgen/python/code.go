@@ -163,6 +163,10 @@ func methodDoc(m method) []string {
 func argLines(fields []field, indent string) []string {
 	var lines []string
 	for _, f := range fields {
+		if f.alternative != "" {
+			lines = append(append(lines, indent+f.alternative+":"), argLines(f.children, indent+"    ")...)
+			continue
+		}
 		lines = append(lines, indent+f.python+" ("+typeNote(f)+")"+colonText(f, f.fallback))
 		lines = append(lines, argLines(f.children, indent+"    ")...)
 	}

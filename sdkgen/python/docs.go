@@ -90,6 +90,11 @@ func placeholder(f field) string {
 
 func writeArgs(b *strings.Builder, fields []field, indent string) {
 	for _, f := range fields {
+		if f.alternative != "" {
+			b.WriteString(indent + "- " + f.alternative + ":\n")
+			writeArgs(b, f.children, indent+"  ")
+			continue
+		}
 		fallback := f.fallback
 		if indent == "" && f.literal != "" {
 			fallback = "" // the signature shows it

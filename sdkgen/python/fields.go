@@ -30,6 +30,9 @@ type field struct {
 	notes    string // limits and format as one phrase, may be empty
 	text     string // description as one line
 	children []field
+	// alternative is "either" or "or" for what is no member itself: its children
+	// are the members of one of several objects.
+	alternative string
 }
 
 // fieldsOf lists the members of an object schema with their nested members.
@@ -91,15 +94,14 @@ func childrenOf(s *schema, trail []string, path string) []field {
 	if target == nil {
 		return nil
 	}
-	list, _ := fieldsOf(target, append(slices.Clone(trail), ref))
-	if len(list) > 0 {
-		for i := range list {
-			if path != "" {
-				list[i].python = path + "." + list[i].wire
-			}
-		}
+	trail = append(slices.Clone(trail), ref)
+	if list := alternativesOf(target, trail, path); len(list) > 0 {
 		return list
 	}
+	if list := membersOf(target, trail, path); len(list) > 0 {
+		return list
+	}
+	trail = trail[:len(trail)-1]
 	if len(path) > 2*maxNesting {
 		return nil
 	}
@@ -109,6 +111,45 @@ func childrenOf(s *schema, trail []string, path string) []field {
 		}
 	}
 	return nil
+}
+
+// membersOf lists the members of an object that is below path.
+func membersOf(s *schema, trail []string, path string) []field {
+	list, _ := fieldsOf(s, trail)
+	for i := range list {
+		if path != "" {
+			list[i].python = path + "." + list[i].wire
+		}
+	}
+	return list
+}
+
+// alternativesOf lists the members of each object that s may be, where there
+// are several with other members: together they would describe none of them.
+func alternativesOf(s *schema, trail []string, path string) (list []field) {
+	if s.keywords["properties"] != nil {
+		return nil
+	}
+	differ := false
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		for _, variant := range s.list(keyword) {
+			children := membersOf(variant, trail, path)
+			if len(children) == 0 {
+				continue
+			}
+			word := "or"
+			if len(list) == 0 {
+				word = "either"
+			} else if !slices.EqualFunc(children, list[0].children, func(a, b field) bool { return a.wire == b.wire && a.required == b.required }) {
+				differ = true
+			}
+			list = append(list, field{alternative: word, children: children})
+		}
+	}
+	if !differ {
+		return nil
+	}
+	return list
 }
 
 // notesOf is what a caller should know beyond the type, as one phrase.

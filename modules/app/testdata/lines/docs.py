@@ -51,6 +51,13 @@ def bullets(lines):
     root = []
     stack = [(-1, root)]
     for line in lines:
+        choice = re.match(r"( *)- (either|or):$", line)
+        if choice:
+            while stack[-1][0] >= len(choice[1]):
+                stack.pop()
+            # The first is taken, and the others are not.
+            stack.append((len(choice[1]), stack[-1][1] if choice[2] == "either" else []))
+            continue
         found = BULLET.match(line)
         if not found:
             continue

@@ -302,9 +302,12 @@ class Kinds(ToolsetBase):
             swallowed (Any, optional)
             all (str, optional)
             shapes (Dict[str, Any], optional)
-                kind (Literal["circle", "square"])
-                r (float, optional)
-                a (float, optional)
+                either:
+                    kind (Literal["circle"])
+                    r (float)
+                or:
+                    kind (Literal["square"])
+                    a (float)
 
         Returns {"status": "success", "data": Any} or {"status": "error", "error": str}.
         """
