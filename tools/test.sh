@@ -41,6 +41,8 @@ fi
 step "Tests"
 tools/with-services.sh go test -race -shuffle=on -timeout 20m ./...
 
-# The race detector makes SQLite ten times slower: under it, a few are tried.
-step "Ten thousand random programs of the ledger"
-tools/with-services.sh go test -timeout 10m -run TestTenThousandProgramsKeepTheLedger ./modules/billing
+# The race detector makes SQLite ten times slower and multiplies memory: under
+# it, a few random programs are tried, and memory is measured roughly.
+step "Ten thousand random programs of the ledger; the memory of the server as it is shipped"
+tools/with-services.sh go test -timeout 15m -run 'TestTenThousandProgramsKeepTheLedger|TestLargeResultsStayWithinTheMemory|TestLargeInputsAreNotHeld' \
+	./modules/billing ./modules/app

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"strings"
 	"testing"
@@ -111,8 +112,10 @@ func TestLargeAnswersWaitForTheBudget(t *testing.T) {
 	_, err := get(ctx, t, "GET", of(1000))
 	require.NoError(t, err)
 
-	late, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	// The caller gives up some time after the answer has begun.
+	late, cancel := context.WithCancel(ctx)
 	defer cancel()
+	late = httptrace.WithClientTrace(late, &httptrace.ClientTrace{GotFirstResponseByte: func() { time.AfterFunc(500*time.Millisecond, cancel) }})
 	_, err = get(late, t, "GET", of(2<<20))
 	require.ErrorContains(t, err, "no room for the upstream's answer")
 	hold.Release()
