@@ -24,7 +24,11 @@ const (
 	canaryArgument = "canary-in-an-argument"
 	canaryAddress  = "canary-in-an-address"
 	canaryResult   = "canary-in-a-result"
+	canaryLink     = "canary-in-the-signature-of-a-link"
 )
+
+// signedLink leads to a file that cannot be fetched.
+const signedLink = "http://127.0.0.1:1/picture.png?X-Amz-Signature=" + canaryLink
 
 // parrot is an upstream that repeats all that it is sent: as a success, as an
 // error, as a redirect, or as a task.
@@ -40,6 +44,9 @@ func parrot(w http.ResponseWriter, r *http.Request) {
 		"id": "task-1", "status": "completed", "successful": true, "data": map[string]any{"headers": headers, "uri": plain, "body": string(body), "note": canaryResult},
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if strings.Contains(r.URL.Path, "link") {
+		said = map[string]any{"file": signedLink, "note": canaryResult}
+	}
 	w.Header().Set("X-Echo", plain)
 	switch {
 	case strings.Contains(r.URL.Path, "redirect"):
@@ -59,7 +66,7 @@ func parrots(domain string) map[string]string {
 		"header": "type: header, name: X-Vendor-Key, ", "query": "type: query, name: key, ", "bearer": "type: bearer, ", "basic": "type: basic, username: me, ",
 		"automatic": "", "signed": "type: volcengine, name: cn-north-1/cv, username: AKme, ",
 	} {
-		file := fmt.Sprintf("key: p_%s\nname: P\ndomain: %s\negress: {allow: [127.0.0.0/8]}\ncredential: {%svalue: '%s'}\nbilling: {ok: 1, fail: 1, redirect: 1, task: 1}\nmethods:\n", name, domain, credential, canaryKey)
+		file := fmt.Sprintf("key: p_%s\nname: P\ndomain: %s\negress: {allow: [127.0.0.0/8]}\ncredential: {%svalue: '%s'}\nbilling: {ok: 1, fail: 1, redirect: 1, task: 1, link: 1}\nmethods:\n", name, domain, credential, canaryKey)
 		for _, method := range []string{"ok", "fail", "redirect", "task"} {
 			adapter := ""
 			if method == "task" {
@@ -67,6 +74,8 @@ func parrots(domain string) map[string]string {
 			}
 			file += fmt.Sprintf("  - {name: %s, endpoint: '/%s/{where}', request: {type: object, properties: {where: {type: string}, password: {type: string}}}%s}\n", method, method, adapter)
 		}
+		file += "  - {name: link, endpoint: '/link', request: {type: object, properties: {image: {type: string, isResource: true, format: file}}}, " +
+			"response: {type: object, properties: {file: {type: string, isResource: true}}}}\n"
 		files[name+".yaml"] = file
 	}
 	return files
@@ -102,6 +111,13 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 			seen = append(seen, g.canary("p_"+one, method, map[string]any{"where": canaryAddress, "password": canaryArgument}))
 		}
 	}
+	canvas := g.canvas("links")
+	for _, arguments := range []string{`{}`, `{"image":"` + signedLink + `"}`} { // a file of a result, and one of the arguments
+		a := g.send(g.key, "POST", "/v1/tool/execute", `{"toolsetKey":"p_header","toolName":"link","arguments":`+arguments+`}`, "x-refly-canvas-id", canvas)
+		require.Equal(t, 200, a.status, a.raw)
+		seen = append(seen, a.raw)
+	}
+	require.Contains(t, g.log.String(), "a file of a result was not kept")
 	for _, c := range []struct{ toolset, tool, arguments string }{
 		{"gmail", "GMAIL_SEND_EMAIL", `{"to":"CANARY","body":"CANARY"}`},
 		{"perplexity", "chat_completions", `{"messages":[{"role":"user","content":"CANARY"}]}`},
@@ -129,7 +145,7 @@ func (g *gateway) nowhere(answers, ben, resultID string) {
 	g.t.Helper()
 	basic := base64.StdEncoding.EncodeToString([]byte("me:" + canaryKey))
 	credentials := []string{canaryKey, url.QueryEscape(canaryKey), url.PathEscape(canaryKey), basic, composiotest.Key, legacysdktest.Token}
-	users := []string{canaryArgument, canaryAddress, canaryResult}
+	users := []string{canaryArgument, canaryAddress, canaryResult, canaryLink}
 	require.Contains(g.t, answers, canaryResult, "the upstream repeated nothing")
 	require.Contains(g.t, answers, "[redacted]")
 

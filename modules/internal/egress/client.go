@@ -56,7 +56,11 @@ func (c *Client) Do(r *http.Request, allow []netip.Prefix) (*http.Response, erro
 	if err := checkURL(r.URL); err != nil {
 		return nil, err
 	}
-	return c.client(allow).Do(r) //nolint:gosec // to make such requests safely is what this package is for
+	resp, err := c.client(allow).Do(r) //nolint:gosec // to make such requests safely is what this package is for
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return resp, failed.Err // without the address: it may hold a signature, and errors are logged
+	}
+	return resp, err
 }
 
 // Close ends idle connections.

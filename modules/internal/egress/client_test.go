@@ -247,3 +247,20 @@ func canceled(ctx context.Context) (context.Context, context.CancelFunc) {
 	cancel()
 	return ctx, cancel
 }
+
+// An address may hold a signature, and errors are logged.
+func TestErrorsNameNoAddress(t *testing.T) {
+	t.Parallel()
+	c := egress.New(egress.Config{})
+	defer c.Close()
+	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	web := httptest.NewServer(http.RedirectHandler("http://127.0.0.1:1/f?signature=secret", http.StatusFound))
+	defer web.Close()
+	for _, address := range []string{"http://127.0.0.1:1/f?signature=secret", web.URL + "/?signature=secret", "http://none.invalid/?signature=secret", "http://10.0.0.1/?signature=secret"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		require.NoError(t, err)
+		_, err = c.Do(r, local) //nolint:bodyclose // there is none
+		require.Error(t, err, address)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
