@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/budget"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -146,5 +149,42 @@ func TestIdempotencyCoversTheVersion(t *testing.T) {
 		req.Context.Version = nil
 		_, err = f.Service.Execute(t.Context(), anna, req)
 		require.ErrorIs(t, err, tool.ErrKeyReused)
+	})
+}
+
+// A call that has all the memory that its user may have keeps another large
+// result of that user waiting, and nobody else's.
+func TestLargeResultsShareTheMemoryOfTheirUser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		const all = 1 << 40 // more than there is: the whole share
+		var nested tool.Answer
+		f.upstream.will(func(ctx context.Context, _ tool.Invocation) (tool.Outcome, error) {
+			if err := budget.Take(ctx, all); err != nil {
+				return tool.Outcome{}, err
+			}
+			f.upstream.will(func(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+				late, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				said := fmt.Sprintf("%q", in.UID+" waits")
+				if budget.Take(late, all) == nil {
+					said = fmt.Sprintf("%q", in.UID+" goes on")
+				}
+				return tool.Outcome{Data: json.RawMessage(said)}, nil
+			})
+			for _, who := range []actor.Actor{anna, ben} {
+				var err error
+				if nested, err = f.Service.Execute(ctx, who, tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Oslo"}`)}); err != nil {
+					return tool.Outcome{}, err
+				}
+				if want := map[actor.Actor]string{anna: `"u-anna waits"`, ben: `"u-ben goes on"`}[who]; string(nested.Data) != want {
+					return tool.Outcome{}, fmt.Errorf("%s, not %s", nested.Data, want)
+				}
+			}
+			return tool.Outcome{Data: json.RawMessage(`"both were right"`)}, nil
+		})
+		a, err := f.Service.Execute(t.Context(), anna, tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Rome"}`)})
+		require.NoError(t, err)
+		require.JSONEq(t, `"both were right"`, string(a.Data), "%s; %s", a.Error, f.log)
 	})
 }
