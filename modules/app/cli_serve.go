@@ -67,7 +67,7 @@ Next:
   make demo                      # in another terminal: a program with twelve tool calls, live
   export PORTICO_API_KEY=%s
   curl -s %s/v1/tool/execute -H "X-API-Key: $PORTICO_API_KEY" -H 'Content-Type: application/json' \
-    -d '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome","file_name_title":"weather"}}'
+    -d '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome"}}'
 
 %s/docs describes every route. A lost key is replaced with: bin/portico key create --user %s
 
