@@ -1,163 +1,136 @@
 package catalogue
 
 import (
+	_ "embed"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kljensen/snowball/english"
 )
 
+//go:embed synonyms.txt
+var synonyms string
+
+// stopped are words that say nothing about a tool. They count in phrases alone.
+const stopped = `a an the of to in on at by for from with into onto and or as is are was were be been being it its this
+that these those my me our your their his her we you they them whom what when where how why can could should
+would will may might must do does did doing done have has had i want need needs like wish please any some there here
+then than so if not no about out up off over down via using use used just only also too very one ones thing things
+something under each between after before while within without across inside already now ve ll re don let us`
+
 // lexicon is what is known of English.
 type lexicon struct {
 	stopped map[string]bool
-	groups  map[string][]string // the names of a stem's groups
+	groups  map[string][]string // the names of a term's groups
+	phrases map[string][]phrase // by their first stem
 	// known are the stems of words while an index is made; nil afterwards.
 	known map[string]string
 }
 
-func newLexicon() lexicon { return lexicon{wordSet(stopped), groupsOf(groups), map[string]string{}} }
-
-const (
-	// stopped are words that say nothing about a tool.
-	stopped = `a an the of to in on at by for from with into onto and or as is are was be been it its this that these
-	those my me our your their his her we you they which who whom what when where how can could should would will do does
-	did i want need please all any some there than then so if not no about out up via using use used`
-
-	// groups are words that mean nearly the same where tools are described, a
-	// line each. A word may be in several groups.
-	groups = `
-	list get fetch show retrieve read view see display obtain return enumerate load give tell browse
-	create add new make insert generate build establish set initialise register
-	delete remove drop erase clear purge destroy wipe discard uninstall revoke unset
-	update edit change modify alter adjust patch revise amend
-	put set store save write upload keep record persist
-	search find look seek query discover locate lookup hunt
-	send post publish submit share deliver
-	run execute start launch invoke trigger perform begin kick
-	stop cancel abort terminate end kill halt close quit
-	rename retitle relabel
-	copy clone duplicate fork
-	move transfer relocate
-	merge combine join unite fuse
-	compare diff difference
-	count total number amount many
-	check verify test validate examine inspect probe
-	explain describe clarify document
-	connect link attach bind open
-	disconnect detach close unlink
-	install deploy ship release
-	upgrade update renew refresh
-	wait pause delay
-	reply respond answer
-	assign delegate allocate
-	click press push tap hit
-	type enter write fill
-	download fetch retrieve
-	crawl scrape traverse harvest extract
-	summarise summary summarizer summarize digest abstract condense
-	picture image photo photograph screenshot illustration
-	video clip movie film footage
-	news headline article press
-	folder directory
-	file document
-	page website site web webpage internet online
-	url link address
-	repository repo project
-	issue bug ticket problem defect
-	comment remark note feedback
-	message note
-	reaction emoji
-	user person people member account
-	organisation organization org company
-	database db store
-	secret password credential confidential
-	variable setting env environment configuration config option parameter
-	schedule cron timetable recurring periodically alarm
-	map structure sitemap layout
-	log logs trace journal
-	history past earlier previous
-	version revision release
-	rollback revert undo restore back
-	size space storage
-	index indexes indices
-	table collection
-	row record document entry
-	field column attribute
-	relation relationship connection link edge
-	entity node
-	graph network
-	alert warning alarm
-	vulnerability security advisory
-	notification inbox
-	pull pr
-	code source program script
-	model ai llm
-	metadata detail information info property
-	time date
-	place location spot nearby local
-	window viewport screen
-	form input field
-	key keyboard button
-	queue backlog
-	bucket container
-	domain hostname host
-	paper study publication
-	research investigate investigation study
-	sum add plus
-	hello greet hi welcome
-	echo repeat
-	think thought thinking reason reasoning
-	monitor watch track observe
-	status state progress
-	statistic stats analytics metric figure
-	plan strategy
-	vector embedding embed
-	text words sentence wording
-	compress gzip zip shrink
-	toggle switch enable disable
-	scale resize replica
-	branch fork
-	label tag
-	star favourite favorite bookmark
-	dialog popup prompt alert
-	hover mouse pointer
-	team group
-	several multiple many bulk batch simultaneously
-	new newest latest recent last current
-	nested tree hierarchy recursive recursively structure
-	size sizes large largest big biggest byte bytes
-	everything whole entire complete all
-	sample template example
-	application app package
-	machine node host server
-	error exception failure fail problem
-	allow permit access permission
-	sentence paragraph text
-	artificial intelligence ai
-	begin start
-	remark comment
-`
-)
-
-func wordSet(text string) map[string]bool {
-	set := map[string]bool{}
-	for w := range strings.FieldsSeq(text) {
-		set[w] = true
-	}
-	return set
+// phrase is several words that are a term together.
+type phrase struct {
+	term  string
+	stems []string
 }
 
-// groupsOf reads groups, a line each, and names them so that no word is one.
-func groupsOf(text string) map[string][]string {
-	groups := map[string][]string{}
-	for i, line := range strings.Split(text, "\n") {
+// newLexicon reads synonyms.txt. No word has the form of a group's name.
+func newLexicon() lexicon {
+	l := lexicon{map[string]bool{}, map[string][]string{}, map[string][]phrase{}, map[string]string{}}
+	for w := range strings.FieldsSeq(stopped) {
+		l.stopped[w] = true
+	}
+	for i, line := range strings.Split(synonyms, "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
 		seen := map[string]bool{}
-		for w := range strings.FieldsSeq(line) {
-			if stem := english.Stem(w, false); !seen[stem] {
-				seen[stem] = true
-				groups[stem] = append(groups[stem], fmt.Sprint("~", i))
+		for entry := range strings.FieldsSeq(line) {
+			term := l.term(entry)
+			if !seen[term] {
+				seen[term] = true
+				l.groups[term] = append(l.groups[term], fmt.Sprint("~", i))
 			}
 		}
 	}
-	return groups
+	return l
+}
+
+// term is a word's stem, or a phrase, it remembers.
+func (l lexicon) term(entry string) string {
+	var stems []string
+	for _, word := range words.FindAllString(entry, -1) {
+		stems = append(stems, l.stem(strings.ToLower(word)))
+	}
+	term := strings.Join(stems, " ")
+	if len(stems) > 1 && l.groups[term] == nil {
+		l.phrases[stems[0]] = append(l.phrases[stems[0]], phrase{term, stems})
+	}
+	return term
+}
+
+// words are parts of names and of texts: ListUsers and list_users have two.
+var words = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+|[0-9]+`)
+
+// stems are all words of a text without their endings.
+func (l lexicon) stems(text string) []string {
+	list := words.FindAllString(text, -1)
+	for i, word := range list {
+		list[i] = l.stem(strings.ToLower(word))
+	}
+	return list
+}
+
+// stem is a word without its ending. Stopped words stay as they are.
+func (l lexicon) stem(word string) string {
+	stem, known := l.known[word]
+	if known {
+		return stem
+	}
+	stem = word
+	if len(word) > 1 && !l.stopped[word] {
+		stem = english.Stem(word, false)
+	}
+	if l.known != nil {
+		l.known[word] = stem
+	}
+	return stem
+}
+
+// terms are the phrases and the words of a text that say something. Phrases
+// replace their words, or stand beside them.
+func (l lexicon) terms(text string, replaces bool) []string {
+	var list []string
+	stems := l.stems(text)
+	for i := 0; i < len(stems); i++ {
+		if found := l.phraseAt(stems[i:]); found.term != "" {
+			list = append(list, found.term)
+			if replaces {
+				i += len(found.stems) - 1
+				continue
+			}
+		}
+		if s := stems[i]; len(s) > 1 && !l.stopped[s] {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// phraseAt is the longest phrase that stems begin with.
+func (l lexicon) phraseAt(stems []string) phrase {
+	var longest phrase
+	for _, p := range l.phrases[stems[0]] {
+		if len(p.stems) > len(longest.stems) && len(p.stems) <= len(stems) && slices.Equal(p.stems, stems[:len(p.stems)]) {
+			longest = p
+		}
+	}
+	return longest
+}
+
+// properNames are the words of a title that are not general: no synonyms are
+// known of them.
+func (l lexicon) properNames(title string) []string {
+	return slices.DeleteFunc(l.terms(title, false), func(term string) bool { return l.groups[term] != nil })
 }
