@@ -301,7 +301,7 @@ func TestTwinsHaveOneNameEverywhere(t *testing.T) {
 - expect: ["one_get() -> list[{id: int, name?: str}]", "two_get() -> Any", "There is more than one tool", "one_get of one, two_get of two"]
   output: [{text: "Done."}]
 `)
-	s := serve(t, databasetest.URL(t, database.SQLite), append(env, "AGENT_BREAK_EVEN=false")...)
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
 	def := func(key string, names ...string) string {
 		d := toolset.Definition{Key: key, Name: key}
 		for _, name := range names {
@@ -321,10 +321,11 @@ print(One.get()["status"], One.print()["data"], one_get())
 `})
 	require.Equal(t, "completed", o.Status, o.Stderr)
 	require.Equal(t, `False
-two_get() -> Any  # [two] (Two.get)
 one_get() -> list[{id: int, name?: str}]  # [one] (One.get)
-# two as a class: from refly_tools.two import Two (Two.get(...) returns a dict with "status")
+two_get() -> Any  # [two] (Two.get)
+one_print() -> Any  # [one] (One.print)
 # one as a class: from refly_tools.one import One (One.get(...) returns a dict with "status")
+# two as a class: from refly_tools.two import Two (Two.get(...) returns a dict with "status")
 one: one_get() -> list[{id: int, name?: str}]
 get
 

@@ -55,3 +55,9 @@ func TestSearchFindsValuesOfParameters(t *testing.T) {
 	s.Tools[1].InputSchema = json.RawMessage(`{"type":"object","properties":{"all":true,"method":{"enum":["suspend","greet"]},"n":{"enum":[1]}}}`)
 	require.Equal(t, "shop.users", first(t, "suspended", s))
 }
+
+// Words count in all their forms.
+func TestSearchKnowsFormsOfWords(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "lab.calibrate_sensor", first(t, "calibrating of sensors", set("lab", "ventilate_room", "calibrate_sensor")))
+}

@@ -259,7 +259,7 @@ func TestErrorsNameNoAddress(t *testing.T) {
 	for _, address := range []string{"http://127.0.0.1:1/f?signature=secret", web.URL + "/?signature=secret", "http://none.invalid/?signature=secret", "http://10.0.0.1/?signature=secret"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		require.NoError(t, err)
-		_, err = c.Do(r, local) //nolint:bodyclose // there is none
+		_, err = c.Do(r, local)
 		require.Error(t, err, address)
 		require.NotContains(t, err.Error(), "secret")
 	}
