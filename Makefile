@@ -8,9 +8,10 @@ SHELL := /bin/bash
 # How long each fuzz target runs.
 FUZZTIME ?= 30s
 
-# .env is read as a shell reads it; see .env.example. Who tries the product
-# from here wants programs to run: PTC is on unless something says otherwise.
-LOAD_ENV := set -a; [ ! -f .env ] || . ./.env; PTC_MODE=$${PTC_MODE:-on}; set +a
+# Who tries the product from here wants programs to run: PTC is on unless the
+# environment, .env or the configuration file says otherwise. The program reads
+# .env itself.
+PTC_ON := grep -Eqs '^[ \t]*(export[ \t]+)?PTC_ENABLED=.' .env || export PTC_ENABLED=$${PTC_ENABLED:-true}
 
 .PHONY: help
 help: ## Print this list
@@ -18,15 +19,15 @@ help: ## Print this list
 
 .PHONY: run
 run: setup build ## Start the server on :5800 (installs what is missing)
-	@$(LOAD_ENV); exec bin/portico serve
+	@$(PTC_ON); exec bin/portico serve
 
 .PHONY: demo
 demo: setup build ## Run a program with tool calls in the sandbox and watch it
-	@$(LOAD_ENV); exec bin/portico demo
+	@$(PTC_ON); exec bin/portico demo
 
 .PHONY: demo-agent
 demo-agent: setup build ## Let an agent with a scripted model work, and see what it costs
-	@$(LOAD_ENV); exec bin/portico demo agent
+	@$(PTC_ON); exec bin/portico demo agent
 
 .PHONY: test
 test: ## Check and test everything (installs and starts what it needs)

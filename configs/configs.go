@@ -52,7 +52,7 @@ type Server struct {
 	// Listen is the address of the API, "host:port" or ":port".
 	Listen string `key:"listen" env:"PORTICO_LISTEN"`
 	// Endpoint is where callers reach the API, without "/v1" and without a
-	// slash at the end.
+	// slash at the end. Load derives it from Listen where it is empty.
 	Endpoint string `key:"endpoint" env:"ENDPOINT"`
 	// Mode is Development or Production. Production refuses missing secrets.
 	Mode string `key:"mode" env:"PORTICO_MODE"`

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -202,6 +204,12 @@ func (l *loader) finish() {
 	if slices.Equal(c.Billing.FreeToolsets, []string{noToolset}) {
 		c.Billing.FreeToolsets = []string{}
 	}
+	if c.Server.Endpoint == "" {
+		c.Server.Endpoint = EndpointOf(c.Server.Listen)
+		if strings.HasSuffix(c.Server.Endpoint, ":0") {
+			l.warn("PORTICO_LISTEN leaves the port to the system and ENDPOINT is not set: links to files lead nowhere")
+		}
+	}
 	c.Server.Endpoint = strings.TrimRight(c.Server.Endpoint, "/")
 	c.Sandbox.S3Lib.PathPrefix = strings.Trim(c.Sandbox.S3Lib.PathPrefix, "/")
 	if c.Server.Mode == Production {
@@ -217,6 +225,16 @@ func (l *loader) finish() {
 		c.Server.EncryptionKey = developmentKey
 		l.warn("ENCRYPTION_KEY is not set: stored credentials are sealed with a key that everybody knows")
 	}
+}
+
+// EndpointOf is where a caller on the same machine reaches a server that listens
+// on an address: one that listens on every interface, at localhost.
+func EndpointOf(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if ip, parsed := netip.ParseAddr(host); err != nil || host == "" || parsed == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 // settingOf returns the setting that a pointer into the configuration is.

@@ -276,3 +276,30 @@ func TestFile(t *testing.T) {
 		t.Errorf("broken file: %v", err)
 	}
 }
+
+// Where callers reach the server follows from where it listens, unless it is
+// said.
+func TestEndpointFollowsTheListenAddress(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ listen, endpoint, want string }{
+		{"", "", "http://localhost:5800"},
+		{":8080", "", "http://localhost:8080"},
+		{"0.0.0.0:8080", "", "http://localhost:8080"},
+		{"[::]:8080", "", "http://localhost:8080"},
+		{"127.0.0.1:8080", "", "http://127.0.0.1:8080"},
+		{"[::1]:8080", "", "http://[::1]:8080"},
+		{"api.test:8080", "", "http://api.test:8080"},
+		{":8080", "https://api.test/", "https://api.test"},
+	} {
+		c := mustLoad(t, "", "PORTICO_LISTEN="+tc.listen, "ENDPOINT="+tc.endpoint)
+		if c.Server.Endpoint != tc.want || len(c.Warnings) != 2 {
+			t.Errorf("%+v: %s, %q", tc, c.Server.Endpoint, c.Warnings)
+		}
+	}
+	if c := mustLoad(t, "server: {listen: '127.0.0.1:0'}"); len(c.Warnings) != 3 {
+		t.Errorf("a port that nobody knows: %q", c.Warnings)
+	}
+	if got := problems(t, "", "PORTICO_LISTEN=nowhere"); len(got) != 1 {
+		t.Errorf("one mistake is reported as %q", got)
+	}
+}

@@ -28,6 +28,7 @@ func floor(path string) (int, bool) {
 		prefix string
 		floor  int
 	}{
+		{"configs/dotenv", -1}, // of the island, too: both programs read .env
 		{"configs", 0},
 		{"migrations", 0},
 		{"modules/internal/httpapi", 2}, // knows others of its floor, as the next does

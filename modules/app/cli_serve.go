@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 )
@@ -52,6 +53,9 @@ func (c *cli) serveUntil(ctx context.Context, a *App) error {
 // welcome says where the server is and what to do next.
 func (c *cli) welcome(a *App, addr net.Addr, key account.Plaintext) {
 	url := a.Config.Server.Endpoint
+	if strings.HasSuffix(url, ":0") { // the system chose the port
+		url = configs.EndpointOf(addr.String())
+	}
 	fmt.Fprintf(c.stdout, "\nPortico %s answers on %s (%s)\n", Version, url, addr)
 	shown := "rf_…"
 	if key != "" {
@@ -88,7 +92,11 @@ func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer func() { _ = a.Close() }()
-	checks := []check{a.checkDatabase(ctx), a.checkObjects(ctx)}
+	at := a.Config.Server
+	checks := []check{
+		{"address", true, fmt.Sprintf("the server listens on %s; links and callers use %s", at.Listen, at.Endpoint)},
+		a.checkDatabase(ctx), a.checkObjects(ctx),
+	}
 	checks = append(checks, a.checkToolsets(ctx)...)
 	for _, f := range a.checkSandbox(ctx) {
 		checks = append(checks, check{"sandbox: " + f.Check, f.OK, f.Text})
