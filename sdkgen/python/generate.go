@@ -69,6 +69,14 @@ type manifest struct {
 // Two toolsets with one key, or a definition that cannot be used, are errors;
 // all of them are reported at once.
 func Generate(toolsets []definition.Toolset) (Bundle, error) {
+	return Bundle{}.With(toolsets)
+}
+
+// With returns the bundle with the toolsets in it, each in the place of the one
+// with its key, under the same module and class. Other toolsets keep theirs and
+// every byte; the runtime they share is that of this program. Errors are those
+// of Generate.
+func (b Bundle) With(toolsets []definition.Toolset) (Bundle, error) {
 	sorted := slices.Clone(toolsets)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Key < sorted[j].Key })
 	keys := make([]string, len(sorted))
@@ -80,17 +88,8 @@ func Generate(toolsets []definition.Toolset) (Bundle, error) {
 			problems = append(problems, fmt.Errorf("toolset %q is given twice", t.Key))
 		}
 	}
-	modules := nameSet(keys, func(s string) string { return Name(s, "toolset") }, docsFolder)
-	// Classes are named after modules, which are distinct already: a_b_2 → AB2.
-	moduleNames := slices.Sorted(maps.Values(modules))
-	classes := nameSet(moduleNames, ClassName, append(typingNames(), baseClass, noValue)...)
-
-	b := Bundle{Files: []File{
-		{"__init__.py", []byte(header + "\"\"\"The tools of this account, one module per toolset.\"\"\"\n\n" +
-			"from ._toolset import ToolExecutionError\n\n__all__ = [\"ToolExecutionError\"]\n")},
-		{runtimeFile, bytes.Clone(runtimeSource)},
-		{"py.typed", nil},
-	}}
+	modules, classes := b.names(keys)
+	with := b.without(keys)
 	for _, t := range sorted {
 		entry := Toolset{
 			Key: t.Key, Module: modules[t.Key], Class: classes[modules[t.Key]],
@@ -101,19 +100,80 @@ func Generate(toolsets []definition.Toolset) (Bundle, error) {
 			problems = append(problems, err)
 			continue
 		}
-		b.Toolsets = append(b.Toolsets, c.entry)
-		b.Files = append(b.Files, File{entry.Code, []byte(writeCode(c))}, File{entry.Docs, []byte(writeDocs(c))})
+		with.Toolsets = append(with.Toolsets, c.entry)
+		with.put(entry.Code, []byte(writeCode(c)))
+		with.put(entry.Docs, []byte(writeDocs(c)))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return Bundle{}, err
 	}
-	list, err := encodeManifest(b.Toolsets)
-	if err != nil {
+	if err := with.finish(); err != nil {
 		return Bundle{}, err
 	}
-	b.Files = append(b.Files, File{ManifestFile, list})
+	return with, nil
+}
+
+// names decides the modules of the keys that join the bundle, and the classes of
+// the modules.
+func (b Bundle) names(keys []string) (modules, classes map[string]string) {
+	modules, classes = map[string]string{}, map[string]string{}
+	for _, t := range b.Toolsets {
+		modules[t.Key], classes[t.Module] = t.Module, t.Class
+	}
+	modules = moreNames(modules, keys, func(s string) string { return Name(s, "toolset") }, docsFolder)
+	// Classes are named after modules, which are distinct already: a_b_2 → AB2.
+	moduleNames := slices.Sorted(maps.Values(modules))
+	return modules, moreNames(classes, moduleNames, ClassName, append(typingNames(), baseClass, noValue)...)
+}
+
+// Without returns the bundle without the toolsets that have one of the keys,
+// their code and their documentation. Other toolsets keep every byte.
+func (b Bundle) Without(keys []string) (Bundle, error) {
+	less := b.without(keys)
+	if err := less.finish(); err != nil {
+		return Bundle{}, err
+	}
+	return less, nil
+}
+
+// without is the bundle without the toolsets and without a manifest.
+func (b Bundle) without(keys []string) Bundle {
+	var less Bundle
+	gone := map[string]bool{ManifestFile: true}
+	for _, t := range b.Toolsets {
+		if slices.Contains(keys, t.Key) {
+			gone[t.Code], gone[t.Docs] = true, true
+			continue
+		}
+		less.Toolsets = append(less.Toolsets, t)
+	}
+	for _, f := range b.Files {
+		if !gone[f.Path] {
+			less.Files = append(less.Files, f)
+		}
+	}
+	return less
+}
+
+// put adds a file, or replaces the one at its path.
+func (b *Bundle) put(path string, content []byte) {
+	b.Files = append(slices.DeleteFunc(b.Files, func(f File) bool { return f.Path == path }), File{path, content})
+}
+
+// finish adds the files that all toolsets share and the manifest, and sorts.
+func (b *Bundle) finish() error {
+	slices.SortFunc(b.Toolsets, func(x, y Toolset) int { return strings.Compare(x.Key, y.Key) })
+	list, err := encodeManifest(b.Toolsets)
+	if err != nil {
+		return err
+	}
+	b.put("__init__.py", []byte(header+"\"\"\"The tools of this account, one module per toolset.\"\"\"\n\n"+
+		"from ._toolset import ToolExecutionError\n\n__all__ = [\"ToolExecutionError\"]\n"))
+	b.put(runtimeFile, bytes.Clone(runtimeSource))
+	b.put("py.typed", nil)
+	b.put(ManifestFile, list)
 	sortFiles(b.Files)
-	return b, nil
+	return nil
 }
 
 // FromFiles makes a bundle of files that were generated before. It checks that

@@ -218,3 +218,58 @@ func FuzzGenerate(f *testing.F) {
 		require.Equal(t, first.Toolsets, again.Toolsets)
 	})
 }
+
+func toolset(key, text string) definition.Toolset {
+	return definition.Toolset{Key: key, Name: key, Tools: []definition.Tool{{Name: "go", Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)}}}
+}
+
+// A toolset is replaced in its place; the others keep every byte, whatever has
+// become of their definitions.
+func TestWithReplacesOneToolset(t *testing.T) {
+	t.Parallel()
+	before, err := python.Generate([]definition.Toolset{toolset("alpha", "old"), toolset("beta", "old"), toolset("a-b", "old")})
+	require.NoError(t, err)
+	hand := append(before.Files, python.File{Path: "by_hand.py", Content: []byte("mine")})
+	before, err = python.FromFiles(hand)
+	require.NoError(t, err)
+	after, err := before.With([]definition.Toolset{toolset("beta", "new"), toolset("a_b", "new")})
+	require.NoError(t, err)
+
+	var changed, added []string
+	for _, f := range after.Files {
+		switch old, ok := before.File(f.Path); {
+		case !ok:
+			added = append(added, f.Path)
+		case string(old) != string(f.Content):
+			changed = append(changed, f.Path)
+		}
+	}
+	require.Equal(t, []string{"beta.py", "docs/beta.md", "manifest.json"}, changed)
+	require.Equal(t, []string{"a_b_2.py", "docs/a_b.md"}, added, "the name that a-b has is taken")
+	require.Len(t, after.Files, len(before.Files)+2, "nothing is lost")
+	var entries []string
+	for _, e := range after.Toolsets {
+		entries = append(entries, e.Key+" "+e.Module+" "+e.Class)
+	}
+	require.Equal(t, []string{"a-b a_b AB", "a_b a_b_2 AB2", "alpha alpha Alpha", "beta beta Beta"}, entries)
+	read, err := python.FromFiles(after.Files)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(after.Toolsets, read.Toolsets), "the manifest says the same")
+
+	// In the place of the one before, even where a new package would name it
+	// otherwise.
+	again, err := after.With([]definition.Toolset{toolset("a_b", "newer")})
+	require.NoError(t, err)
+	code, ok := again.File("a_b_2.py")
+	require.True(t, ok)
+	require.Contains(t, string(code), "newer")
+
+	less, err := again.Without([]string{"a-b", "nobody"})
+	require.NoError(t, err)
+	require.Len(t, less.Files, len(again.Files)-2)
+	_, ok = less.File("a_b.py")
+	require.False(t, ok)
+	read, err = python.FromFiles(less.Files)
+	require.NoError(t, err)
+	require.Len(t, read.Toolsets, 3)
+}

@@ -101,6 +101,12 @@ func isKeyword(s string) bool {
 // result depends on the set alone, not on its order. A reserved name counts as
 // a keyword: it gets "_" behind.
 func nameSet(texts []string, mapping func(string) string, reserved ...string) map[string]string {
+	return moreNames(nil, texts, mapping, reserved...)
+}
+
+// moreNames is nameSet for texts that join others, whose names are known: these
+// keep them, and nobody else gets one of them.
+func moreNames(known map[string]string, texts []string, mapping func(string) string, reserved ...string) map[string]string {
 	taken := make(map[string]bool, len(texts))
 	forbidden := make(map[string]bool, len(reserved))
 	for _, r := range reserved {
@@ -112,8 +118,11 @@ func nameSet(texts []string, mapping func(string) string, reserved ...string) ma
 	assign := func(text, name string) {
 		names[text], taken[name] = name, true
 	}
+	for text, name := range known {
+		assign(text, name)
+	}
 	for _, text := range sorted {
-		if mapping(text) == text && !forbidden[text] {
+		if names[text] == "" && mapping(text) == text && !forbidden[text] && !taken[text] {
 			assign(text, text)
 		}
 	}
