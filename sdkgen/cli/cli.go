@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,13 +33,13 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	out, api, key          string
-	hash, prefix, activate string
-	local                  string
-	s3                     bool
-	endpoint               string
-	region                 string
-	bucket                 string
+	out, libs, api, key      string
+	prune                    bool
+	hash, prefix, activate   string
+	local                    string
+	named, apart             bool // --local has a value, and as an argument of its own
+	s3                       bool
+	endpoint, region, bucket string
 }
 
 // Main runs one command line and returns its exit code: 0 when it did what it
@@ -52,7 +53,7 @@ func Main(ctx context.Context, args, env []string, stdout, stderr io.Writer) int
 		}
 	}
 	root := a.command()
-	root.SetArgs(args)
+	root.SetArgs(a.localArgs(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	_, err := root.ExecuteContextC(ctx)
@@ -76,12 +77,26 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) {
+			if a.out = a.envOr(a.out, "SDKGEN_OUT"); a.out == "" {
+				a.out = "data"
+			}
+			if a.libs = a.envOr(a.libs, "SDKGEN_LIBS"); a.libs == "" {
+				a.libs = a.out
+			}
+		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentFlags().StringVar(&a.out, "out", "data", "folder for tool-definition/ and refly_tools/")
+	root.PersistentFlags().StringVar(&a.out, "out", "", "folder for tool-definition/ (SDKGEN_OUT, default data)")
+	root.PersistentFlags().StringVar(&a.libs, "libs", "", "folder for refly_tools/ (SDKGEN_LIBS, default that of --out)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(a.definitionCommand(), a.generateCommand(), a.uploadCommand())
-	for _, c := range append(root.Commands(), root) {
+	tool := &cobra.Command{
+		Use: "tool", Short: "Hold the command definition, for scripts that call it so", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	tool.AddCommand(a.definitionCommand())
+	root.AddCommand(a.definitionCommand(), a.generateCommand(), a.uploadCommand(), tool)
+	for _, c := range slices.Concat(root.Commands(), tool.Commands(), []*cobra.Command{root}) {
 		check := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {

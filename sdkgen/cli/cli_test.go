@@ -105,9 +105,11 @@ func TestPipeline(t *testing.T) {
 	ok(t, env, "upload", "all", "--out", out, "--local", objects, "--hash", "PTC0g4v14", "--prefix", "p")
 	require.FileExists(t, filepath.Join(objects, "p", "PTC0g4v14", "refly_tools", "docs", "beta.md"))
 
-	ok(t, env, "generate", "alpha", "--out", out)
+	require.NoError(t, os.Remove(filepath.Join(out, "tool-definition", "beta.json")))
+	o = ok(t, env, "generate", "all", "--out", out)
+	require.Contains(t, o.stderr, "taken out: beta\n")
 	require.NoFileExists(t, filepath.Join(out, "refly_tools", "beta.py"))
-	o = sdkgen(env, "upload", "all", "--out", out, "--local", objects, "--hash", "PTC0g4v14", "--prefix", "p")
+	o = sdkgen(env, "upload", "all", "--out", out, "--local", objects, "--hash", "PTC0g4v14", "--prefix", "p", "--prune")
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.stderr, "already published with different content")
 	o = sdkgen(env, "upload", "beta", "--out", out, "--local", objects)
@@ -162,9 +164,14 @@ func TestFailures(t *testing.T) {
 		"nothing fetched":   {env, []string{"generate", "all"}, 1, "first run: sdkgen definition all"},
 		"not fetched":       {env, []string{"generate", "nope"}, 1, "first run: sdkgen definition nope"},
 		"nothing generated": {env, []string{"upload", "all", "--local", "objects"}, 1, "first run: sdkgen generate all"},
-		"nowhere to":        {env, []string{"upload", "all"}, 2, "either --local DIR or --s3"},
-		"two places":        {env, []string{"upload", "all", "--s3", "--local", "x"}, 2, "either --local DIR or --s3"},
+		"nowhere to":        {env, []string{"upload", "all"}, 2, "either --local [DIR] or --s3"},
+		"two places":        {env, []string{"upload", "all", "--s3", "--local", "x"}, 2, "either --local [DIR] or --s3"},
 		"no bucket":         {env, []string{"upload", "all", "--s3"}, 2, "set S3_BUCKET"},
+		"empty folder":      {env, []string{"upload", "--local", ""}, 2, "--local has an empty value"},
+		"folder or all":     {env, []string{"upload", "--local", "all"}, 2, "--local all may mean the folder or all toolsets: write --local=all for the folder, or all --local for all toolsets"},
+		"folder beside S3":  {append(env, "OBJECT_STORAGE_DRIVER=s3"), []string{"upload", "--local", "--hash", "h"}, 2, "publish with --s3"},
+		"prune of some":     {env, []string{"definition", "alpha", "--prune"}, 2, "--prune goes with all"},
+		"unknown tool":      {env, []string{"tool", "definitions"}, 2, `unknown command "definitions" for "sdkgen tool"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

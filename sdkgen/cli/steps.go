@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,11 +14,7 @@ import (
 	"github.com/portico-run/portico/sdkgen/upload"
 )
 
-const (
-	defaultAPI = "http://localhost:5800"
-	// defaultPrefix is where a server with default settings looks.
-	defaultPrefix = "refly-tools"
-)
+const defaultAPI = "http://localhost:5800"
 
 func (a *app) definitionCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -26,15 +23,19 @@ func (a *app) definitionCommand() *cobra.Command {
 		Args:  wanted,
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.definition(cmd.Context(), args) },
 	}
-	c.Flags().StringVar(&a.api, "api", "", "address of the server (PORTICO_API, default "+defaultAPI+")")
+	c.Flags().BoolVar(&a.prune, "prune", false, "with all: delete the definitions of toolsets that the server does not export any more")
+	c.Flags().StringVar(&a.api, "api", "", "address of the server (PORTICO_API or ENDPOINT, default "+defaultAPI+")")
 	c.Flags().StringVar(&a.key, "key", "", "API key (better: PORTICO_API_KEY, which other users of the machine cannot see)")
 	return c
 }
 
 func (a *app) definition(ctx context.Context, args []string) error {
-	client := definition.Client{API: a.envOr(a.api, "PORTICO_API"), Key: a.envOr(a.key, "PORTICO_API_KEY")}
+	client := definition.Client{API: a.envOr(a.api, "PORTICO_API", "ENDPOINT"), Key: a.envOr(a.key, "PORTICO_API_KEY")}
 	if client.API == "" {
 		client.API = defaultAPI
+	}
+	if a.prune && !isAll(args) {
+		return usageError{errors.New("--prune goes with all: what is not exported any more shows only then")}
 	}
 	if client.Key == "" {
 		return usageError{errors.New("an API key is needed: set PORTICO_API_KEY or pass --key")}
@@ -52,27 +53,58 @@ func (a *app) definition(ctx context.Context, args []string) error {
 	}
 	p := newProgress(a.stderr, isTerminal(a.stderr), "definitions", len(toolsets))
 	defer p.done()
-	var paths []string
+	var paths, exported []string
 	for _, t := range toolsets {
 		path, err := definition.Write(a.out, t)
 		if err != nil {
 			return err
 		}
-		paths = append(paths, path)
+		paths, exported = append(paths, path), append(exported, t.Key)
 		p.step(fmt.Sprintf("%s: %d tools", t.Key, len(t.Tools)))
+	}
+	if isAll(args) {
+		if err := a.stale(exported, p); err != nil {
+			return err
+		}
 	}
 	return a.print(strings.Join(paths, "\n"))
 }
 
+// stale deletes the definitions of toolsets that are not exported, or says which
+// they are.
+func (a *app) stale(exported []string, p *progress) error {
+	stored, err := definition.Keys(a.out)
+	if err != nil {
+		return err
+	}
+	stale := slices.DeleteFunc(stored, func(key string) bool { return slices.Contains(exported, key) })
+	if len(stale) == 0 {
+		return nil
+	}
+	if !a.prune {
+		p.note("not exported any more, kept without --prune: " + strings.Join(stale, ", "))
+		return nil
+	}
+	for _, key := range stale {
+		if err := definition.Remove(a.out, key); err != nil {
+			return err
+		}
+	}
+	p.note("not exported any more, deleted: " + strings.Join(stale, ", "))
+	return nil
+}
+
 func (a *app) generateCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "generate <toolset...|all>",
-		Short: "Write the Python package <out>/refly_tools from fetched definitions",
-		Long: "Write the Python package <out>/refly_tools from the definitions in <out>/tool-definition/.\n\n" +
-			"The package holds exactly the toolsets that are named, and replaces the one before. Its hash is printed.",
+		Short: "Write the Python package refly_tools from fetched definitions",
+		Long: "Write the Python package refly_tools from the definitions in <out>/tool-definition/, and print its hash.\n\n" +
+			"all makes it anew of every definition. Toolsets that are named are replaced in it, or added, and the others are left as they are.",
 		Args: wanted,
 		RunE: func(_ *cobra.Command, args []string) error { return a.generate(args) },
 	}
+	c.Flags().BoolVar(&a.prune, "prune", false, "also take out toolsets that have no definition any more, as all does")
+	return c
 }
 
 func (a *app) generate(args []string) error {
@@ -83,19 +115,65 @@ func (a *app) generate(args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := python.Generate(toolsets)
+	before, err := upload.ReadPackage(a.libs)
+	broken := err != nil && !errors.Is(err, upload.ErrNoPackage)
+	if broken && !isAll(args) {
+		return fmt.Errorf("%w; to replace the whole package, run: sdkgen generate all", err)
+	}
+	var b python.Bundle
+	if isAll(args) {
+		b, err = python.Generate(toolsets)
+	} else {
+		b, err = a.merge(before, toolsets)
+	}
 	if err != nil {
 		return err
 	}
-	p := newProgress(a.stderr, isTerminal(a.stderr), "modules", len(b.Toolsets))
+	p := newProgress(a.stderr, isTerminal(a.stderr), "modules", len(toolsets))
 	defer p.done()
 	for _, t := range b.Toolsets {
-		p.step(fmt.Sprintf("%s: from refly_tools.%s import %s", t.Key, t.Module, t.Class))
+		if slices.ContainsFunc(toolsets, func(d definition.Toolset) bool { return d.Key == t.Key }) {
+			p.step(fmt.Sprintf("%s: from refly_tools.%s import %s", t.Key, t.Module, t.Class))
+		}
 	}
-	if _, err := upload.WritePackage(a.out, b); err != nil {
+	expect := &before
+	if broken {
+		expect = nil // nobody knows what is there
+	}
+	if _, err := upload.WritePackage(a.libs, b, expect); err != nil {
 		return err
 	}
+	if gone := missing(before, b); len(gone) > 0 {
+		p.note("taken out: " + strings.Join(gone, ", "))
+	}
 	return a.print(b.Hash())
+}
+
+// merge puts the toolsets into the package that is there.
+func (a *app) merge(before python.Bundle, toolsets []definition.Toolset) (python.Bundle, error) {
+	b, err := before.With(toolsets)
+	if err != nil || !a.prune {
+		return b, err
+	}
+	defined, err := definition.Keys(a.out)
+	if err != nil {
+		return python.Bundle{}, err
+	}
+	return b.Without(slices.DeleteFunc(keys(b), func(key string) bool { return slices.Contains(defined, key) }))
+}
+
+func keys(b python.Bundle) []string {
+	list := make([]string, len(b.Toolsets))
+	for i, t := range b.Toolsets {
+		list[i] = t.Key
+	}
+	return list
+}
+
+// missing lists the toolsets of one bundle that another lacks.
+func missing(from, in python.Bundle) []string {
+	have := keys(in)
+	return slices.DeleteFunc(keys(from), func(key string) bool { return slices.Contains(have, key) })
 }
 
 func (a *app) stored(args []string) ([]definition.Toolset, error) {
@@ -111,103 +189,6 @@ func (a *app) stored(args []string) ([]definition.Toolset, error) {
 		toolsets = append(toolsets, t)
 	}
 	return toolsets, nil
-}
-
-func (a *app) uploadCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "upload <toolset...|all>",
-		Short: "Publish <out>/refly_tools as <prefix>/<hash>/refly_tools/",
-		Long: "Publish <out>/refly_tools as <prefix>/<hash>/refly_tools/ in a folder or a bucket, and print the hash.\n\n" +
-			"A package is always published whole; naming toolsets checks that it holds them.\n" +
-			"A hash never changes its content: publishing the same again does nothing, anything else is refused.",
-		Args: wanted,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.upload(cmd.Context(), args) },
-	}
-	f := c.Flags()
-	f.StringVar(&a.hash, "hash", "", "name of this version (default: the hash of the content)")
-	f.StringVar(&a.prefix, "prefix", "", "path above the hash (SANDBOX_S3LIB_PATH_PREFIX, default "+defaultPrefix+")")
-	f.StringVar(&a.local, "local", "", "publish to this folder")
-	f.BoolVar(&a.s3, "s3", false, "publish to S3, with the keys in S3_ACCESS_KEY and S3_SECRET_KEY")
-	f.StringVar(&a.endpoint, "s3-endpoint", "", "URL of the S3 server (S3_ENDPOINT, default AWS)")
-	f.StringVar(&a.region, "s3-region", "", "region (S3_REGION)")
-	f.StringVar(&a.bucket, "s3-bucket", "", "bucket (S3_BUCKET)")
-	f.StringVar(&a.activate, "activate", "", "then set sandbox.s3lib.hash in this YAML file")
-	return c
-}
-
-func (a *app) upload(ctx context.Context, args []string) error {
-	store, err := a.store()
-	if err != nil {
-		return err
-	}
-	b, err := upload.ReadPackage(a.out)
-	if errors.Is(err, upload.ErrNoPackage) {
-		return fmt.Errorf("%w; first run: sdkgen generate %s", err, strings.Join(args, " "))
-	}
-	if err != nil {
-		return err
-	}
-	if err := contains(b, args); err != nil {
-		return err
-	}
-	hash, prefix := a.hash, a.envOr(a.prefix, "SANDBOX_S3LIB_PATH_PREFIX")
-	if hash == "" {
-		hash = b.Hash()
-	}
-	if prefix == "" {
-		prefix = defaultPrefix
-	}
-	p := newProgress(a.stderr, isTerminal(a.stderr), "files", len(b.Files))
-	defer p.done()
-	written, err := upload.Publish(ctx, store, prefix, hash, b, p.step)
-	if err != nil {
-		return err
-	}
-	p.note(fmt.Sprintf("%d of %d files were new", written, len(b.Files)))
-	if a.activate != "" {
-		if err := upload.Activate(a.activate, hash); err != nil {
-			return err
-		}
-	}
-	return a.print(hash)
-}
-
-// store returns the one place that was asked for.
-func (a *app) store() (upload.Store, error) {
-	if (a.local != "") == a.s3 {
-		return nil, usageError{errors.New("say where to publish: either --local DIR or --s3")}
-	}
-	if a.local != "" {
-		return upload.Folder(a.local), nil
-	}
-	s, err := upload.NewS3(upload.S3Config{
-		Endpoint:  a.envOr(a.endpoint, "S3_ENDPOINT"),
-		Region:    a.envOr(a.region, "S3_REGION"),
-		Bucket:    a.envOr(a.bucket, "S3_BUCKET"),
-		AccessKey: a.envOr("", "S3_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
-		SecretKey: a.envOr("", "S3_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"),
-	})
-	if err != nil {
-		return nil, usageError{fmt.Errorf("%w; set S3_BUCKET, S3_ACCESS_KEY and S3_SECRET_KEY", err)}
-	}
-	return s, nil
-}
-
-// contains checks that every named toolset is in the bundle.
-func contains(b python.Bundle, args []string) error {
-	if isAll(args) {
-		return nil
-	}
-	have := map[string]bool{}
-	for _, t := range b.Toolsets {
-		have[t.Key] = true
-	}
-	for _, key := range args {
-		if !have[key] {
-			return fmt.Errorf("toolset %q is not in the generated package; first run: sdkgen generate %s", key, strings.Join(args, " "))
-		}
-	}
-	return nil
 }
 
 func (a *app) print(line string) error {

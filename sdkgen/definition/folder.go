@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -85,28 +85,48 @@ func Read(out, key string) (Toolset, error) {
 	return t, t.Validate()
 }
 
-// ReadAll returns every stored definition, sorted by key. It wraps ErrMissing
-// when there is none.
-func ReadAll(out string) ([]Toolset, error) {
-	entries, err := os.ReadDir(Folder(out))
+// Keys lists the toolsets that have a definition file, sorted.
+func Keys(out string) ([]string, error) {
+	entries, err := os.ReadDir(Folder(out)) // sorted by name
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read definitions: %w", err)
 	}
-	var all []Toolset
+	var keys []string
 	for _, e := range entries {
-		key, isJSON := strings.CutSuffix(e.Name(), ".json")
-		if !isJSON || e.IsDir() {
-			continue
+		if key, isJSON := strings.CutSuffix(e.Name(), ".json"); isJSON && !e.IsDir() {
+			keys = append(keys, key)
 		}
-		t, err := Read(out, key)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t)
 	}
-	if len(all) == 0 {
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Remove deletes the definition file of a toolset.
+func Remove(out, key string) error {
+	if err := ValidKey(key); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(Folder(out), key+".json")); err != nil {
+		return fmt.Errorf("remove definition of %q: %w", key, err)
+	}
+	return nil
+}
+
+// ReadAll returns every stored definition, sorted by key. It wraps ErrMissing
+// when there is none.
+func ReadAll(out string) ([]Toolset, error) {
+	keys, err := Keys(out)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w in %s", ErrMissing, Folder(out))
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
+	all := make([]Toolset, len(keys))
+	for i, key := range keys {
+		if all[i], err = Read(out, key); err != nil {
+			return nil, err
+		}
+	}
 	return all, nil
 }

@@ -90,9 +90,14 @@ func writeTemporary(dir string, content []byte) (string, error) {
 	return f.Name(), nil
 }
 
+// ErrChanged is returned, wrapped, when somebody else wrote the package between.
+var ErrChanged = errors.New("the package was changed meanwhile by another program; run this again")
+
 // WritePackage replaces <out>/refly_tools by the bundle and returns its path.
-// The old package stays in place until the new one is complete.
-func WritePackage(out string, b python.Bundle) (string, error) {
+// The old package stays in place until the new one is complete. If before is
+// not nil, the package must still be that one, or there must still be none where
+// it has no files; otherwise nothing is changed and the error wraps ErrChanged.
+func WritePackage(out string, b python.Bundle, before *python.Bundle) (string, error) {
 	target := filepath.Join(out, packageName)
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", fmt.Errorf("write package: %w", err)
@@ -101,20 +106,46 @@ func WritePackage(out string, b python.Bundle) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write package: %w", err)
 	}
-	fresh, old := filepath.Join(tmp, "new"), filepath.Join(tmp, "old")
-	err = writeFiles(fresh, b.Files)
-	if err == nil {
-		if err = os.Rename(target, old); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = os.Rename(fresh, target)
+	fresh := filepath.Join(tmp, "new")
+	if err = writeFiles(fresh, b.Files); err == nil {
+		err = swap(target, fresh, filepath.Join(tmp, "old"), before)
 	}
 	if err = errors.Join(err, os.RemoveAll(tmp)); err != nil {
 		return "", fmt.Errorf("write package: %w", err)
 	}
 	return target, nil
+}
+
+// swap puts fresh in the place of target, and target back where that fails.
+func swap(target, fresh, old string, before *python.Bundle) error {
+	err := os.Rename(target, old)
+	none := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !none {
+		return err
+	}
+	err = nil
+	if before != nil {
+		err = unchanged(old, *before)
+	}
+	if err == nil {
+		err = os.Rename(fresh, target)
+	}
+	if err != nil && !none {
+		err = errors.Join(err, os.Rename(old, target))
+	}
+	return err
+}
+
+// unchanged checks that the folder holds the files of the bundle.
+func unchanged(folder string, b python.Bundle) error {
+	files, err := readFiles(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if (python.Bundle{Files: files}).Hash() != b.Hash() {
+		return ErrChanged
+	}
+	return nil
 }
 
 func writeFiles(dir string, files []python.File) error {
@@ -137,6 +168,21 @@ var ErrNoPackage = errors.New("no generated package")
 // a package folder (__pycache__) is not part of it.
 func ReadPackage(out string) (python.Bundle, error) {
 	root := filepath.Join(out, packageName)
+	files, err := readFiles(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return python.Bundle{}, fmt.Errorf("%w in %s", ErrNoPackage, root)
+	}
+	if err != nil {
+		return python.Bundle{}, fmt.Errorf("read package: %w", err)
+	}
+	b, err := python.FromFiles(files)
+	if err != nil {
+		return python.Bundle{}, fmt.Errorf("%s: %w", root, err)
+	}
+	return b, nil
+}
+
+func readFiles(root string) ([]python.File, error) {
 	var files []python.File
 	err := filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -156,15 +202,5 @@ func ReadPackage(out string) (python.Bundle, error) {
 		files = append(files, python.File{Path: filepath.ToSlash(rel), Content: content})
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return python.Bundle{}, fmt.Errorf("%w in %s", ErrNoPackage, root)
-	}
-	if err != nil {
-		return python.Bundle{}, fmt.Errorf("read package: %w", err)
-	}
-	b, err := python.FromFiles(files)
-	if err != nil {
-		return python.Bundle{}, fmt.Errorf("%s: %w", root, err)
-	}
-	return b, nil
+	return files, err
 }

@@ -90,14 +90,24 @@ func (s *S3) Get(ctx context.Context, key string) ([]byte, error) {
 	return b, nil
 }
 
+// maxConflicts is how often a write is begun that met another of the same key.
+const maxConflicts = 5
+
 // Create writes an object unless the key is taken.
 func (s *S3) Create(ctx context.Context, key string, content []byte) error {
-	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &s.bucket, Key: &key, Body: bytes.NewReader(content), IfNoneMatch: aws.String("*"),
-	})
-	var refusal smithy.APIError
-	if errors.As(err, &refusal) && refusal.ErrorCode() == "PreconditionFailed" {
-		err = ErrExists
+	var err error
+	for range maxConflicts {
+		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{
+			Bucket: &s.bucket, Key: &key, Body: bytes.NewReader(content), IfNoneMatch: aws.String("*"),
+		})
+		refusal, refused := errors.AsType[smithy.APIError](err)
+		if refused && refusal.ErrorCode() == "PreconditionFailed" {
+			err = ErrExists
+		}
+		// AWS does not say who wins while both are under way.
+		if !refused || refusal.ErrorCode() != "ConditionalRequestConflict" {
+			break
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", key, err)

@@ -45,13 +45,10 @@ var hashPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 //
 // The manifest is written last: where it exists, the bundle is complete.
 func Publish(ctx context.Context, s Store, prefix, hash string, b python.Bundle, progress func(path string)) (int, error) {
-	if !hashPattern.MatchString(hash) {
-		return 0, fmt.Errorf("hash %q must be 1 to 64 letters, digits, dots, dashes or underscores", hash)
+	if err := checkNames(prefix, hash); err != nil {
+		return 0, err
 	}
 	root := path.Join(strings.Trim(prefix, "/"), hash, packageName)
-	if strings.Contains("/"+root+"/", "/../") {
-		return 0, fmt.Errorf("prefix %q must not lead upwards", prefix)
-	}
 	missing, err := compare(ctx, s, root, b)
 	if err != nil {
 		return 0, fmt.Errorf("publish %s: %w", hash, err)
@@ -69,6 +66,16 @@ func Publish(ctx context.Context, s Store, prefix, hash string, b python.Bundle,
 		}
 	}
 	return written, nil
+}
+
+func checkNames(prefix, hash string) error {
+	if !hashPattern.MatchString(hash) {
+		return fmt.Errorf("hash %q must be 1 to 64 letters, digits, dots, dashes or underscores", hash)
+	}
+	if strings.Contains("/"+prefix+"/", "/../") {
+		return fmt.Errorf("prefix %q must not lead upwards", prefix)
+	}
+	return nil
 }
 
 // compare returns which files of the bundle are not there yet. Anything that
