@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -179,7 +178,7 @@ func (s *Service) load(ctx context.Context, at Location) (Bundle, error) {
 }
 
 // entries reads the manifest of a bundle. One that another generator made has
-// none: there the file names are the keys (wire contract).
+// none: there the modules say it.
 func entries(b Bundle) ([]entry, error) {
 	if text, ok := b.file(manifestFile); ok {
 		var m struct {
@@ -195,24 +194,12 @@ func entries(b Bundle) ([]entry, error) {
 		}
 		return m.Toolsets, nil
 	}
-	var found []entry
-	for _, f := range b.Files {
-		key, ok := strings.CutSuffix(f.Path, ".py")
-		if ok && !strings.HasPrefix(key, "_") && !strings.Contains(key, "/") {
-			e := entry{Key: key, Module: key, Code: f.Path, Docs: path.Join(docsFolder, key+".md")}
-			if class := classLine.FindSubmatch(f.Content); class != nil {
-				e.Class = string(class[1])
-			}
-			found = append(found, e)
-		}
-	}
+	found := b.modules()
 	if len(found) == 0 {
 		return nil, ErrMissing.With(errors.New("there is neither a manifest nor a module"))
 	}
 	return found, nil
 }
-
-var classLine = regexp.MustCompile(`(?m)^class ([A-Za-z_][A-Za-z0-9_]*)`)
 
 // Context is what a run knows of the SDK: the toolsets it can import, their
 // code and their documentation (PTC reference, PtcContext). Missing are the

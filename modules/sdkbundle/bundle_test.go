@@ -111,6 +111,33 @@ func TestBundleOfAnotherGenerator(t *testing.T) {
 	})
 }
 
+// Which class of a module has the tools, and whose they are, is read from the
+// module where there is no manifest.
+func TestClassesOfAnotherGenerator(t *testing.T) {
+	t.Parallel()
+	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
+		at := objectstoretest.Prefix() // the bucket outlives the test
+		put(t, s, map[string]string{
+			at + "/h/refly_tools/_toolset.py":       "class ToolsetBase:\n    _toolset_key = 'base'\n",
+			at + "/h/refly_tools/fal_image.py":      "from ._toolset import ToolsetBase\n\nclass FalError(Exception):\n    pass\n\nclass Size:\n    pass\n\nclass FalImage( ToolsetBase ) :\n    _toolset_key: str = \"fal-image\"\n",
+			at + "/h/refly_tools/gmail.py":          "class GmailError(ValueError): pass\n\nclass Gmail:\n    pass\n",
+			at + "/h/refly_tools/functions.py":      "def f(): pass\n",
+			at + "/h/refly_tools/docs/gmail.md":     "# Gmail",
+			at + "/h/refly_tools/docs/fal_image.md": "# Fal",
+		})
+		m := sdkbundle.New(sdkbundle.Deps{Objects: s}, sdkbundle.Location{PathPrefix: at, Hash: "h"})
+		c, err := m.Service.Context(t.Context(), anna, []string{"fal-image", "gmail", "functions", "fal_image"})
+		require.NoError(t, err)
+		require.Equal(t, map[string]sdkbundle.Class{"fal-image": {Module: "fal_image", Name: "FalImage"}, "gmail": {Module: "gmail", Name: "Gmail"}}, c.Classes)
+		require.Equal(t, []string{"fal_image"}, c.Missing)
+		docs := map[string]string{}
+		for _, d := range c.SDK.Docs {
+			docs[d.ToolsetKey] = d.Content
+		}
+		require.Equal(t, map[string]string{"fal-image": "# Fal", "gmail": "# Gmail"}, docs)
+	})
+}
+
 func TestBundleThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	objectstoretest.Each(t, func(t *testing.T, s objectstore.Store) {
