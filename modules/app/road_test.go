@@ -1,8 +1,13 @@
 package app_test
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,28 +17,67 @@ import (
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 )
 
-// foreign is a package as another generator writes it: no manifest, plain HTTP
-// of the standard library, an exception of its own.
-const foreign = `
-import json, os, urllib.request
+// foreign is a package as another generator writes it: no manifest, a base class
+// of its own that speaks plain HTTP with the standard library, keeps its
+// connections as a session of requests does, and raises what it likes.
+func foreign() map[string]string {
+	return map[string]string{
+		"__init__.py": "",
+		"_toolset.py": `
+import http.client, json, os, sys, threading
+from urllib.parse import urlsplit
+
+HEADERS = {
+    "x-ptc-call-id": "REFLY_PTC_CALL_ID", "x-refly-result-id": "REFLY_RESULT_ID",
+    "x-refly-result-version": "REFLY_RESULT_VERSION", "x-refly-canvas-id": "REFLY_CANVAS_ID",
+}
 
 class ToolError(Exception):
     pass
 
-class Demo:
-    @staticmethod
-    def _execute(tool, arguments):
-        request = urllib.request.Request(
-            os.environ["REFLY_TOOL_SERVICE_API_URL"] + "/v1/tool/execute",
-            json.dumps({"toolsetKey": "demo", "toolName": tool, "arguments": arguments}).encode(),
-            {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["REFLY_TOOL_SERVICE_API_KEY"],
-             "x-ptc-call-id": os.environ["REFLY_PTC_CALL_ID"], "x-refly-result-id": os.environ["REFLY_RESULT_ID"]})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)["data"]
+class ToolsetBase:
+    _toolset_key = ""
+    _local = threading.local()
 
     @classmethod
-    def list_cities(cls, file_name_title):
-        return cls._execute("list_cities", {"file_name_title": file_name_title})
+    def _connection(cls):
+        if not hasattr(cls._local, "connection"):
+            url = urlsplit(os.environ["REFLY_TOOL_SERVICE_API_URL"])
+            assert url.scheme == "http", url
+            cls._local.connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=60)
+        return cls._local.connection
+
+    @classmethod
+    def _execute(cls, tool, arguments, chunked=False):
+        headers = {name: os.environ[variable] for name, variable in HEADERS.items() if os.environ.get(variable)}
+        headers.update({
+            "Content-Type": "application/json", "Accept": "*/*", "Accept-Encoding": "gzip, deflate", "Connection": "keep-alive",
+            "Authorization": "Bearer " + os.environ["REFLY_TOOL_SERVICE_API_KEY"],
+        })
+        body = json.dumps({"toolsetKey": cls._toolset_key, "toolName": tool, "arguments": arguments}).encode()
+        if chunked:
+            headers["Transfer-Encoding"] = "chunked"
+            body = iter([body[i:i + 20] for i in range(0, len(body), 20)])
+        connection = cls._connection()
+        connection.request("POST", "/v1/tool/execute", body, headers, encode_chunked=chunked)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if os.environ.get("REFLY_PTC_DEBUG") == "true":
+            print("[ptc]", tool, response.status, file=sys.stderr)
+        if not answer["success"]:
+            raise ToolError(answer["errMsg"])
+        return answer["data"]
+`,
+		"demo.py": `
+from ._toolset import ToolError, ToolsetBase
+
+class Demo(ToolsetBase):
+    _toolset_key = "demo"
+
+    @classmethod
+    def list_cities(cls, file_name_title, chunked=False):
+        """The cities there is data for."""
+        return cls._execute("list_cities", {"file_name_title": file_name_title}, chunked)
 
     @classmethod
     def fail(cls, **arguments):
@@ -41,17 +85,57 @@ class Demo:
         if answer["status"] == "error":
             raise ToolError(answer["error"])
         return answer
-`
+`,
+		"big.py": `
+import json, os, urllib.request
+from ._toolset import ToolsetBase
 
+class Big(ToolsetBase):
+    _toolset_key = "big"
+
+    @classmethod
+    def read(cls, file_name_title):
+        request = urllib.request.Request(
+            os.environ["REFLY_TOOL_SERVICE_API_URL"] + "/v1/tool/execute",
+            json.dumps({"toolsetKey": "big", "toolName": "read", "arguments": {"file_name_title": file_name_title}}).encode(),
+            {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["REFLY_TOOL_SERVICE_API_KEY"]})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["data"]
+`,
+		"docs/demo.md": "# Demo\n\nAs another generator documents it: Demo.list_cities lists the cities.\n",
+		"docs/big.md":  "# Big\n",
+	}
+}
+
+// publish puts a package where a server that gets the variables finds it.
+func publish(t *testing.T, files map[string]string) (env []string) {
+	t.Helper()
+	storage := t.TempDir()
+	for file, content := range files {
+		path := filepath.Join(storage, "sdk/v7/refly_tools", file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	return []string{"OBJECT_STORAGE_FOLDER=" + storage, "SANDBOX_S3LIB_PATH_PREFIX=sdk", "SANDBOX_S3LIB_HASH=v7"}
+}
+
+// usesForeign prints what came of each way to call.
 const usesForeign = `
 from refly_tools import ToolExecutionError
+from refly_tools._toolset import ToolsetBase
 from refly_tools.demo import Demo, ToolError
+from refly_tools.big import Big
 from concurrent.futures import ThreadPoolExecutor
-with ThreadPoolExecutor(4) as pool:
-    print([a["status"] for a in pool.map(Demo.list_cities, "abcd")])
-try: Demo.fail(code="X", message="no", file_name_title="f")
-except ToolError as e: print(type(e).__name__)
-print(ToolExecutionError.__name__)
+Demo.list_cities("a")
+socket = Demo._connection().sock
+print("kept", socket is not None, [Demo.list_cities(c)["status"] for c in "bc"], Demo._connection().sock is socket)
+print("chunked", Demo.list_cities("d", chunked=True)["status"], Demo._connection().sock is socket)
+with ThreadPoolExecutor(max_workers=5) as pool:
+    print("threads", [a["status"] for a in pool.map(Demo.list_cities, "abcdefghij")])
+try: Demo.fail(file_name_title="f")
+except ToolError as e: print("raised", len(str(e)) > 0, Demo._connection().sock is socket)
+print("no such tool:", Demo._execute("nothing", {})["status"])
+print("big", len(Big.read("b")["data"]["text"]), ToolExecutionError.__name__)
 import subprocess
 print(subprocess.run(["bash", "-c", """exec 5<>/dev/tcp/127.0.0.1/5800
 body='{"toolsetKey":"demo","toolName":"list_cities","arguments":{"file_name_title":"x"}}'
@@ -59,10 +143,18 @@ printf 'POST /v1/tool/execute HTTP/1.0\\r\\nX-API-Key: %s\\r\\nContent-Type: app
 head -1 <&5"""], capture_output=True, text=True).stdout.strip())
 `
 
+// bigText makes the largest answer of an upstream that may be: 16 MiB.
+const bigText = 16<<20 - len(`{"text":""}`)
+
 // A package of another toolchain runs unchanged in every kind of sandbox: it
 // speaks plain HTTP to the address in the environment.
 func TestPackagesOfOtherToolchains(t *testing.T) {
 	t.Parallel()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"text":"`+strings.Repeat("x", bigText)+`"}`)
+	}))
+	t.Cleanup(upstream.Close)
 	for name, more := range map[string][]string{
 		"forkserver": nil,
 		"bubblewrap": {"SANDBOX_DRIVER=bubblewrap"},
@@ -70,19 +162,25 @@ func TestPackagesOfOtherToolchains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storage := t.TempDir()
-			for file, content := range map[string]string{"__init__.py": "", "demo.py": foreign, "docs/demo.md": "# Demo\n"} {
-				path := filepath.Join(storage, "sdk/v7/refly_tools", file)
-				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-				require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-			}
-			more = append(more, "OBJECT_STORAGE_FOLDER="+storage, "SANDBOX_S3LIB_PATH_PREFIX=sdk", "SANDBOX_S3LIB_HASH=v7")
+			more := slices.Concat(more, publish(t, foreign()), []string{"PTC_DEBUG=opt-out"})
 			s := serve(t, databasetest.URL(t, database.SQLite), more...)
-			o := s.run(map[string]any{"code": usesForeign, "toolsets": []string{"demo"}})
+			s.apply(t, map[string]string{"big.yaml": "key: big\nname: Big\ndomain: " + upstream.URL + "\negress: {allow: [127.0.0.0/8]}\nbilling: {read: 0}\n" +
+				"methods: [{name: read, endpoint: /read, method: GET, request: {type: object}}]\n"})
+			o := s.run(map[string]any{"code": usesForeign, "toolsets": []string{"demo", "big"}})
 			require.Equal(t, "completed", o.Status, o.Stderr)
-			require.Equal(t, "['success', 'success', 'success', 'success']\nToolError\nToolExecutionError\nHTTP/1.0 200 OK\n", o.Stdout, o.Stderr)
-			require.Len(t, o.ToolCalls, 6)
-			require.Equal(t, 6, s.count("SELECT count(*) FROM tool_call_results WHERE ptc_call_id = ?", o.CallID), "they are this program's")
+			require.Equal(t, []string{
+				"kept True ['success', 'success'] True",
+				"chunked success True",
+				"threads [" + strings.Repeat("'success', ", 9) + "'success']",
+				"raised True True",
+				"no such tool: error",
+				fmt.Sprint("big ", bigText, " ToolExecutionError"),
+				"HTTP/1.0 200 OK",
+			}, strings.Split(strings.TrimSpace(o.Stdout), "\n"), o.Stderr)
+			require.Equal(t, 16, strings.Count(o.Stderr, "[ptc] "), "REFLY_PTC_DEBUG is true: %s", o.Stderr)
+			made := s.count("SELECT count(*) FROM tool_call_results WHERE ptc_call_id = ?", o.CallID)
+			require.Equal(t, o.ToolCallsMade, made, "they are this program's")
+			require.Equal(t, 18, made)
 		})
 	}
 }
