@@ -190,7 +190,10 @@ func (j *job) described(ctx context.Context) ([]Described, error) {
 	var list []Described
 	for i, set := range toolset.ForCode(j.sets) {
 		d := Described{Key: set.Key, Lines: j.catalogue.Lines(set.Key), Class: j.catalogue.ClassOf(set.Key)}
-		if !j.brief && len(set.Tools) == len(j.sets[i].Tools) && j.catalogue.Complete(set.Key) {
+		// Lines stand for classes whose methods are known. Of others, which another
+		// generator made, the documentation is all there is.
+		brief := j.brief && known.Classes[set.Key].Methods != nil
+		if !brief && len(set.Tools) == len(j.sets[i].Tools) && j.catalogue.Complete(set.Key) {
 			d.Docs = docs[set.Key]
 		}
 		list = append(list, d)

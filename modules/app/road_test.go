@@ -214,3 +214,29 @@ Demo.list_citys()`})
 		require.Len(t, o.ToolCalls, 9, "each call once")
 	})
 }
+
+// The documentation of a package of another toolchain is what a model is told
+// about its classes, however long it is: nothing else describes them. What the
+// package does not hold is not offered as a class.
+func TestDocumentsOfOtherToolchainsReachTheModel(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int{"short": 0, "longer than plain calls would be": 2000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, env := script(t, `
+- expect: [As another generator documents it, "few_tool_0", "## few"]
+  reject: [refly_tools.few, "Few("]
+  output: [{text: "Read."}]
+`)
+			files := foreign()
+			files["docs/demo.md"] += strings.Repeat("And more of it. ", length)
+			s := serve(t, databasetest.URL(t, database.SQLite), slices.Concat(env, publish(t, files))...)
+			s.apply(t, map[string]string{"few.yaml": strings.ReplaceAll(toolsetFile("few", 1, ""), "tool_0", "few_tool_0")})
+			r := s.invoke(t, map[string]any{"query": "Go", "toolsets": []string{"demo", "few"}})
+			require.Equal(t, "finish", r.Status, "%v", r.Errors)
+			require.True(t, r.PTCEnabled)
+			a := s.send(s.key, "GET", "/v1/ptc/context?toolsets=demo,few", nil)
+			require.Contains(t, a.raw, `"missing":["few"]`)
+		})
+	}
+}
