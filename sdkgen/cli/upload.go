@@ -91,10 +91,10 @@ func (a *app) upload(ctx context.Context, args []string, local bool) error {
 		return err
 	}
 	p.note(fmt.Sprintf("%d of %d files were new in %s", written, len(b.Files), strings.Join([]string{where, strings.Trim(prefix, "/"), hash}, "/")))
-	if a.activate != "" {
-		if err := upload.Activate(a.activate, hash); err != nil {
-			return err
-		}
+	if a.activate == "" {
+		p.note("a server uses it that is started with SANDBOX_S3LIB_HASH=" + hash)
+	} else if err := upload.Activate(a.activate, hash); err != nil {
+		return err
 	}
 	return a.print(hash)
 }

@@ -76,7 +76,7 @@ func (c Client) Fetch(ctx context.Context, keys []string) ([]Toolset, error) {
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the API at %s: %w", c.API, err)
+		return nil, fmt.Errorf("cannot reach the API at %s; set PORTICO_API to the server's address: %w", c.API, err)
 	}
 	defer func() { _ = res.Body.Close() }() // nothing is left to learn from it
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxExport+1))
