@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -212,4 +213,29 @@ func TestStaleDefinitions(t *testing.T) {
 	require.FileExists(t, old)
 	require.Contains(t, f.ok("definition all --prune").stderr, "not exported any more, deleted: old\n")
 	require.NoFileExists(t, old)
+}
+
+// Programs that generate one toolset each at the same time lose none.
+func TestGeneratingAtOnceLosesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.ok("definition all")
+	var wg sync.WaitGroup
+	keys := []string{"a", "b", "c", "d", "e", "f"}
+	for _, key := range keys {
+		require.NoError(t, os.WriteFile(filepath.Join(f.dir, "data/tool-definition", key+".json"), []byte(strings.ReplaceAll(alpha, "alpha", key)), 0o600))
+		wg.Go(func() {
+			if o := f.run("generate " + key); o.code != 0 {
+				t.Errorf("%s: %s", key, o.stderr)
+			}
+		})
+	}
+	wg.Wait()
+	for _, key := range keys {
+		require.FileExists(t, filepath.Join(f.dir, "data/refly_tools", key+".py"))
+		require.Contains(t, f.read("data/refly_tools/manifest.json"), `"key": "`+key+`"`)
+	}
+	left, err := os.ReadDir(filepath.Join(f.dir, "data"))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "temporary folders are gone")
 }

@@ -101,13 +101,13 @@ func (a *app) generateCommand() *cobra.Command {
 		Long: "Write the Python package refly_tools from the definitions in <out>/tool-definition/, and print its hash.\n\n" +
 			"all makes it anew of every definition. Toolsets that are named are replaced in it, or added, and the others are left as they are.",
 		Args: wanted,
-		RunE: func(_ *cobra.Command, args []string) error { return a.generate(args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.generate(cmd.Context(), args) },
 	}
 	c.Flags().BoolVar(&a.prune, "prune", false, "also take out toolsets that have no definition any more, as all does")
 	return c
 }
 
-func (a *app) generate(args []string) error {
+func (a *app) generate(ctx context.Context, args []string) (err error) {
 	toolsets, err := a.stored(args)
 	if errors.Is(err, definition.ErrMissing) {
 		return fmt.Errorf("%w; first run: sdkgen definition %s", err, strings.Join(args, " "))
@@ -115,9 +115,13 @@ func (a *app) generate(args []string) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := upload.Lock(ctx, a.libs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	before, err := upload.ReadPackage(a.libs)
-	broken := err != nil && !errors.Is(err, upload.ErrNoPackage)
-	if broken && !isAll(args) {
+	if err != nil && !errors.Is(err, upload.ErrNoPackage) && !isAll(args) {
 		return fmt.Errorf("%w; to replace the whole package, run: sdkgen generate all", err)
 	}
 	var b python.Bundle
@@ -129,24 +133,25 @@ func (a *app) generate(args []string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := upload.WritePackage(a.libs, b); err != nil {
+		return err
+	}
+	a.report(before, b, toolsets)
+	return a.print(b.Hash())
+}
+
+// report says what is new in the package, and what is not in it any more.
+func (a *app) report(before, after python.Bundle, toolsets []definition.Toolset) {
 	p := newProgress(a.stderr, isTerminal(a.stderr), "modules", len(toolsets))
 	defer p.done()
-	for _, t := range b.Toolsets {
+	for _, t := range after.Toolsets {
 		if slices.ContainsFunc(toolsets, func(d definition.Toolset) bool { return d.Key == t.Key }) {
 			p.step(fmt.Sprintf("%s: from refly_tools.%s import %s", t.Key, t.Module, t.Class))
 		}
 	}
-	expect := &before
-	if broken {
-		expect = nil // nobody knows what is there
-	}
-	if _, err := upload.WritePackage(a.libs, b, expect); err != nil {
-		return err
-	}
-	if gone := missing(before, b); len(gone) > 0 {
+	if gone := missing(before, after); len(gone) > 0 {
 		p.note("taken out: " + strings.Join(gone, ", "))
 	}
-	return a.print(b.Hash())
 }
 
 // merge puts the toolsets into the package that is there.

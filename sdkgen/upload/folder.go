@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/sdkgen/python"
 )
@@ -90,14 +93,41 @@ func writeTemporary(dir string, content []byte) (string, error) {
 	return f.Name(), nil
 }
 
-// ErrChanged is returned, wrapped, when somebody else wrote the package between.
-var ErrChanged = errors.New("the package was changed meanwhile by another program; run this again")
+// lockRetry is how often a folder is asked for that another program has.
+const lockRetry = 50 * time.Millisecond
+
+// Lock keeps other programs that lock the folder waiting until unlock is called
+// or this program ends. It makes the folder, and waits itself until ctx ends.
+func Lock(ctx context.Context, out string) (unlock func() error, err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	folder, err := os.Open(out)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	retry := time.NewTicker(lockRetry)
+	defer retry.Stop()
+	for {
+		err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return folder.Close, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", out, err), folder.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for another program that writes to %s: %w", out, ctx.Err()), folder.Close())
+		case <-retry.C:
+		}
+	}
+}
 
 // WritePackage replaces <out>/refly_tools by the bundle and returns its path.
-// The old package stays in place until the new one is complete. If before is
-// not nil, the package must still be that one, or there must still be none where
-// it has no files; otherwise nothing is changed and the error wraps ErrChanged.
-func WritePackage(out string, b python.Bundle, before *python.Bundle) (string, error) {
+// The old package stays in place until the new one is complete. Programs that
+// write one at the same time must hold the Lock of the folder.
+func WritePackage(out string, b python.Bundle) (string, error) {
 	target := filepath.Join(out, packageName)
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", fmt.Errorf("write package: %w", err)
@@ -108,7 +138,7 @@ func WritePackage(out string, b python.Bundle, before *python.Bundle) (string, e
 	}
 	fresh := filepath.Join(tmp, "new")
 	if err = writeFiles(fresh, b.Files); err == nil {
-		err = swap(target, fresh, filepath.Join(tmp, "old"), before)
+		err = swap(target, fresh, filepath.Join(tmp, "old"))
 	}
 	if err = errors.Join(err, os.RemoveAll(tmp)); err != nil {
 		return "", fmt.Errorf("write package: %w", err)
@@ -117,35 +147,17 @@ func WritePackage(out string, b python.Bundle, before *python.Bundle) (string, e
 }
 
 // swap puts fresh in the place of target, and target back where that fails.
-func swap(target, fresh, old string, before *python.Bundle) error {
+func swap(target, fresh, old string) error {
 	err := os.Rename(target, old)
 	none := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !none {
 		return err
 	}
-	err = nil
-	if before != nil {
-		err = unchanged(old, *before)
-	}
-	if err == nil {
-		err = os.Rename(fresh, target)
-	}
+	err = os.Rename(fresh, target)
 	if err != nil && !none {
 		err = errors.Join(err, os.Rename(old, target))
 	}
 	return err
-}
-
-// unchanged checks that the folder holds the files of the bundle.
-func unchanged(folder string, b python.Bundle) error {
-	files, err := readFiles(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if (python.Bundle{Files: files}).Hash() != b.Hash() {
-		return ErrChanged
-	}
-	return nil
 }
 
 func writeFiles(dir string, files []python.File) error {

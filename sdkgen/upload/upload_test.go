@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -201,7 +202,7 @@ func TestPackageRoundTrip(t *testing.T) {
 	require.ErrorIs(t, err, upload.ErrNoPackage)
 
 	first := bundle(t, "a")
-	dir, err := upload.WritePackage(out, first, nil)
+	dir, err := upload.WritePackage(out, first)
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "__pycache__"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "__pycache__", "x.pyc"), nil, 0o600))
@@ -211,16 +212,12 @@ func TestPackageRoundTrip(t *testing.T) {
 	require.Empty(t, cmp.Diff(first.Toolsets, got.Toolsets))
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "stale.py"), nil, 0o600))
-	second := bundle(t, "a", "b")
-	_, err = upload.WritePackage(out, second, &first)
-	require.ErrorIs(t, err, upload.ErrChanged)
-	stale, err := upload.ReadPackage(out)
+	_, err = upload.WritePackage(out, python.Bundle{})
+	require.Error(t, err, "there is nothing to put in its place")
+	_, err = upload.ReadPackage(out)
 	require.NoError(t, err, "the package is where it was")
-	_, err = upload.WritePackage(t.TempDir(), second, &first)
-	require.ErrorIs(t, err, upload.ErrChanged, "there is none any more")
-	_, err = upload.WritePackage(t.TempDir(), second, &python.Bundle{})
-	require.NoError(t, err, "there was none")
-	_, err = upload.WritePackage(out, second, &stale)
+	second := bundle(t, "a", "b")
+	_, err = upload.WritePackage(out, second)
 	require.NoError(t, err)
 	got, err = upload.ReadPackage(out)
 	require.NoError(t, err)
@@ -228,4 +225,28 @@ func TestPackageRoundTrip(t *testing.T) {
 	entries, err := os.ReadDir(out)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "temporary folders are gone")
+}
+
+// A folder has one writer at a time; the next one waits, as long as it wants to.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "new")
+	unlock, err := upload.Lock(t.Context(), out)
+	require.NoError(t, err)
+	impatient, leave := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer leave()
+	_, err = upload.Lock(impatient, out)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "another program that writes to "+out)
+
+	locked := make(chan error, 1)
+	go func() {
+		again, err := upload.Lock(t.Context(), out)
+		if err == nil {
+			err = again()
+		}
+		locked <- err
+	}()
+	require.NoError(t, unlock())
+	require.NoError(t, <-locked)
 }
