@@ -183,37 +183,6 @@ type Sandbox struct {
 	OpenFiles int   `key:"openFiles" env:"SANDBOX_OPEN_FILES"`
 }
 
-// CodeAPI is the code interpreter API that LibreChat speaks.
-type CodeAPI struct {
-	// Auth is false for networks in which every caller is trusted: a caller
-	// without a credential is User then.
-	Auth bool   `key:"auth" env:"CODEAPI_AUTH"`
-	User string `key:"user" env:"CODEAPI_USER"`
-	// Errors is how runs that failed are answered: auto, status or phrases.
-	Errors string `key:"errors" env:"CODEAPI_ERRORS"`
-	// SessionLife is how long files are kept after the last use of their
-	// session.
-	SessionLife time.Duration `key:"sessionLife" env:"CODEAPI_SESSION_LIFE"`
-	// MaxFile is the largest file; MaxFiles how many come with one request or
-	// out of one program.
-	MaxFile  int64 `key:"maxFile" env:"CODEAPI_MAX_FILE"`
-	MaxFiles int   `key:"maxFiles" env:"CODEAPI_MAX_FILES"`
-	// Timeout is the limit of a program that names none; Sandbox.MaxTimeout
-	// bounds it as well.
-	Timeout time.Duration `key:"timeout" env:"CODEAPI_TIMEOUT_MS"`
-	// Idle is how long a paused program waits for its caller.
-	Idle time.Duration `key:"idle" env:"CODEAPI_IDLE_MS"`
-	// MaxRounds is how often one program may pause, MaxCalls how many calls it
-	// may make, MaxTools how many tools a request may bring.
-	MaxRounds int `key:"maxRounds" env:"CODEAPI_MAX_ROUNDS"`
-	MaxCalls  int `key:"maxCalls" env:"CODEAPI_MAX_CALLS"`
-	MaxTools  int `key:"maxTools" env:"CODEAPI_MAX_TOOLS"`
-	// MaxResult is the largest result of one call, MaxState that of all
-	// results of one program.
-	MaxResult int64 `key:"maxResult" env:"CODEAPI_MAX_RESULT"`
-	MaxState  int64 `key:"maxState" env:"CODEAPI_MAX_STATE"`
-}
-
 // Model is the language model that agents ask, over the Responses protocol.
 type Model struct {
 	// Name is the provider's name of the model; without one there are no

@@ -149,8 +149,8 @@ func (l *loader) set(s setting, base, own *viper.Viper, env map[string]string) {
 }
 
 // findUnknown reports keys of the file that are no settings. A variable of the
-// environment can belong to anybody; of those that look like ours, a list or a
-// limit that silently does not apply would be dangerous.
+// environment can belong to anybody; of those that look like ours, a list, a
+// limit or a key that silently does not apply would be dangerous.
 func (l *loader) findUnknown(own *viper.Viper, env map[string]string) {
 	keys := map[string]bool{}
 	groups := map[string]bool{}
@@ -177,7 +177,7 @@ func (l *loader) findUnknown(own *viper.Viper, env map[string]string) {
 		}
 	}
 	for name := range env {
-		if (strings.HasPrefix(name, "PTC_") || strings.HasPrefix(name, "BILLING_")) && !names[name] {
+		if (strings.HasPrefix(name, "PTC_") || strings.HasPrefix(name, "BILLING_") || strings.HasPrefix(name, "CODEAPI_")) && !names[name] {
 			l.warn(name + " is set but is not a setting; see .env.example for the names")
 		}
 	}

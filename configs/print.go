@@ -58,6 +58,8 @@ func (s setting) yaml() (string, error) {
 		return quoteAll(v)
 	case []netip.Prefix:
 		return quoteAll(v)
+	case []PlanLimit:
+		return quoteAll(v)
 	default:
 		return quote(fmt.Sprint(v))
 	}

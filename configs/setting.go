@@ -17,12 +17,16 @@ import (
 type setting struct {
 	key   string        // in the file, "server.listen"
 	env   string        // in the environment, "PORTICO_LISTEN"
-	also  string        // what else a text may be in the file: asList or nothing
+	also  string        // what else a text may be: asList, asLines or nothing
 	value reflect.Value // the field, settable
 }
 
-// asList is the value of the tag "also" of a text that may be a list.
-const asList = "list"
+// Values of the tag "also": a text that may be a list, and one that may have
+// several lines.
+const (
+	asList  = "list"
+	asLines = "lines"
+)
 
 // name is how a problem with the setting calls it.
 func (s setting) name() string { return s.env + " (" + s.key + ")" }
@@ -62,7 +66,10 @@ func Variables() []string {
 // place.
 func (s setting) setText(text string) error {
 	text = strings.TrimSpace(text)
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	if s.also == asLines {
+		text = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, s.refuses) {
 		return errors.New("must be one line of UTF-8 text without control characters")
 	}
 	switch target := s.value.Addr().Interface().(type) {
@@ -76,6 +83,8 @@ func (s setting) setText(text string) error {
 		return parse(target, text, splitList)
 	case *[]netip.Prefix:
 		return parse(target, text, parseNetworks)
+	case *[]PlanLimit:
+		return parse(target, text, parsePlanLimits)
 	case *Decimal:
 		return parse(target, text, parseDecimal)
 	case **Decimal:
@@ -98,6 +107,11 @@ func parse[T any](target *T, text string, parser func(string) (T, error)) error 
 		*target = value
 	}
 	return err
+}
+
+// refuses reports whether no value of the setting has a character.
+func (s setting) refuses(r rune) bool {
+	return unicode.IsControl(r) && (s.also != asLines || r != '\n' && r != '\t')
 }
 
 // setYAML gives the setting a value as it was decoded from YAML.

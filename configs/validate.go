@@ -2,6 +2,7 @@ package configs
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"net"
 	"net/url"
 	"regexp"
@@ -170,6 +171,34 @@ func (l *loader) validateCodeAPI() {
 	mustBeWithin(l, &c.MaxTools, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &c.MaxResult, kib, 64*mib, "between 1KiB and 64MiB")
 	mustBeWithin(l, &c.MaxState, c.MaxResult, 1024*mib, "between CODEAPI_MAX_RESULT and 1GiB")
+	l.validateCodeTokens()
+}
+
+func (l *loader) validateCodeTokens() {
+	c := &l.config.CodeAPI
+	j := &c.JWT
+	key := strings.TrimSpace(j.PublicKey.Reveal())
+	l.must(&j.PublicKey, key == "" || strings.HasPrefix(key, "-----BEGIN ") || strings.HasPrefix(key, "{"), "must be a public key as PEM, or a JSON Web Key")
+	l.must(&j.KeySet, j.KeySet == "" || json.Valid([]byte(j.KeySet.Reveal())) && strings.HasPrefix(j.KeySet.Reveal(), "{"), "must be a JSON Web Key Set")
+	l.must(&j.KeyID, j.KeyID != "", "must name the key of CODEAPI_JWT_PUBLIC_KEY")
+	l.must(&j.SecretID, j.SecretID != "", "must name the key of CODEAPI_JWT_HS256_SECRET")
+	l.must(&j.Issuer, j.Issuer != "", "must not be empty")
+	l.must(&j.Audience, j.Audience != "", "must not be empty")
+	mustBeWithin(l, &j.ReloadSeconds, 1, 300, "between 1 and 300 seconds")
+	mustBeWithin(l, &j.SkewSeconds, 0, 30, "between 0 and 30 seconds")
+	mustBeWithin(l, &j.MaxSeconds, 1, 300, "between 1 and 300 seconds")
+	mustBeWithin(l, &j.MaxUsers, 0, 1_000_000_000, "between 0 and 1000000000")
+	seen := map[string]bool{}
+	for _, p := range c.Plans {
+		name, key, _ := strings.Cut(p, "=")
+		name = strings.TrimSpace(name)
+		l.must(&c.Plans, name != "" && keyForm.MatchString(strings.TrimSpace(key)), "must be like pro=portico_plus_monthly,team=free: a token's plan_id and the lookup key of a plan")
+		l.must(&c.Plans, !seen[name], "must name each plan_id once")
+		seen[name] = true
+	}
+	for _, p := range c.PlanLimits {
+		l.must(&c.PlanLimits, p.Timeout == 0 || p.Timeout >= time.Second, "must give no plan a timeout under 1s")
+	}
 }
 
 func (l *loader) validateAgent() {

@@ -408,7 +408,7 @@ func TestAnotherTenant(t *testing.T) {
 			},
 			// These take no actor, or make something of the actor's own.
 			"Authenticate": nil, "KeyOwner": nil, "CreateKey": nil, "IssueToken": nil,
-			"CreateUser": nil, "Users": nil, "UserByName": nil, "Bootstrap": nil, "PurgeTemporaryKeys": nil,
+			"Disable": nil, "CreateUser": nil, "Users": nil, "UserByName": nil, "Bootstrap": nil, "PurgeTemporaryKeys": nil,
 		}
 		for m := range reflect.TypeFor[*account.Service]().Methods() {
 			try, ok := tried[m.Name]

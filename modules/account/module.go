@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 )
@@ -13,8 +14,31 @@ type Deps struct {
 	DB          *database.DB
 	TokenSecret []byte        // signs session tokens
 	TokenLife   time.Duration // of a session token
+	Hosts       Hosts
 	Logger      *slog.Logger
 	Now         func() time.Time
+}
+
+// Hosts are the servers whose signed tokens are taken.
+type Hosts struct {
+	// Verifier verifies the tokens; nil takes none.
+	Verifier *hosttoken.Verifier
+	// MaxUsers is how many users their tokens may make; 0 is no limit.
+	MaxUsers int
+	// Plans are the lookup keys of plans by the names that the hosts have for
+	// them. Nil leaves the plans of users alone; otherwise a name that is not
+	// there, as none at all, is the plan of who has no subscription.
+	Plans map[string]string
+	// Subscriptions puts users on plans; it may be nil where Plans is.
+	Subscriptions Subscriptions
+}
+
+// Subscriptions are the plans of users.
+type Subscriptions interface {
+	// Follow makes a plan the one that a user has by their host, within a
+	// transaction; empty for none. It reports false for a plan that there is
+	// not: the user has none by their host then.
+	Follow(tx database.Tx, uid, lookupKey string) (known bool, err error)
 }
 
 // Module is the wired package.
@@ -25,7 +49,7 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{Deps: d, temporary: &temporaryKeys{}}}
+	return &Module{Service: &Service{Deps: d, temporary: &temporaryKeys{}, unknown: &unknownPlans{}}}
 }
 
 // Register adds the module's routes.

@@ -19,6 +19,7 @@ type userRow struct {
 	Name          string
 	Email         *string
 	HasBetaAccess bool
+	DisabledAt    *time.Time
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
@@ -26,7 +27,7 @@ type userRow struct {
 func (userRow) TableName() string { return "users" }
 
 func (r userRow) user() User {
-	u := User{UID: r.UID, Name: r.Name, CreatedAt: r.CreatedAt.UTC()}
+	u := User{UID: r.UID, Name: r.Name, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt.UTC()}
 	if r.Email != nil {
 		u.Email = *r.Email
 	}
@@ -103,14 +104,20 @@ func (repository) users(h database.Handle) ([]User, error) {
 	return users, nil
 }
 
+// disable sets or clears since when a user is refused.
+func (repository) disable(tx database.Tx, uid string, at *time.Time) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&userRow{}).Update("disabled_at", at), ErrUserMissing)
+}
+
 func (repository) insertKey(tx database.Tx, row keyRow) error {
 	return database.Unscoped(tx.Handle).Create(&row).Error
 }
 
 // byHash finds the key somebody presented: who that is follows from it.
 func (repository) byHash(h database.Handle, hash string) (Key, error) {
+	const enabled = "EXISTS (SELECT 1 FROM users u WHERE u.uid = user_api_keys.uid AND u.disabled_at IS NULL)"
 	var row keyRow
-	err := database.Unscoped(h).Where("key_hash = ? AND revoked_at IS NULL", hash).Take(&row).Error
+	err := database.Unscoped(h).Where("key_hash = ? AND revoked_at IS NULL", hash).Where(enabled).Take(&row).Error
 	if errors.Is(err, database.ErrNotFound) {
 		return Key{}, ErrBadKey
 	}

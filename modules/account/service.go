@@ -18,6 +18,7 @@ type Service struct {
 	Deps
 	rows      repository
 	temporary *temporaryKeys
+	unknown   *unknownPlans
 }
 
 // touchEvery keeps a busy key from writing its row on every request.
@@ -71,7 +72,35 @@ func (s *Service) insertUser(tx database.Tx, name, email string) (User, error) {
 }
 
 // Users lists every user. It is for operators.
-func (s *Service) Users(ctx context.Context) ([]User, error) { return s.rows.users(s.DB.Read(ctx)) }
+func (s *Service) Users(ctx context.Context) ([]User, error) {
+	users, err := s.rows.users(s.DB.Read(ctx))
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.rows.identities(s.DB.Read(ctx))
+	for i, u := range users {
+		if who, ok := from[u.UID]; ok {
+			users[i].From = &who
+		}
+	}
+	return users, err
+}
+
+// Disable refuses every credential of a user from now on, or takes them again.
+// It is for operators.
+func (s *Service) Disable(ctx context.Context, uid string, disabled bool) error {
+	now, action := s.Now(), "user.enable"
+	var at *time.Time
+	if disabled {
+		at, action = &now, "user.disable"
+	}
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.disable(tx, uid, at); err != nil {
+			return err
+		}
+		return audit.Write(tx, actor.Actor{UID: uid}, action, uid, nil, now)
+	})
+}
 
 // UserByName finds a user. It is for operators.
 func (s *Service) UserByName(ctx context.Context, name string) (User, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/internal/actor"
 )
 
@@ -34,20 +35,34 @@ func (s *Service) IssueToken(ctx context.Context, a actor.Actor) (string, error)
 	return token, nil
 }
 
-// authenticateToken accepts HS256 and nothing else, whatever a token claims
-// about itself, and only for users that exist.
+// authenticateToken tells the tokens of hosts from those of sessions. Nothing
+// that one kind of key signed is ever held against the other's.
 func (s *Service) authenticateToken(ctx context.Context, token string) (actor.Actor, error) {
+	switch {
+	case !hosttoken.Claimed(token):
+		return s.authenticateSession(ctx, token)
+	case s.Hosts.Verifier == nil:
+		return actor.Actor{}, ErrBadToken.Do("Sign in again. Where this is the signed token of a LibreChat server, the operator sets CODEAPI_JWT_PUBLIC_KEY, or a setting next to it.")
+	}
+	return s.authenticateHost(ctx, token)
+}
+
+// authenticateSession accepts HS256 and nothing else, whatever a token claims
+// about itself, and only for users that exist.
+func (s *Service) authenticateSession(ctx context.Context, token string) (actor.Actor, error) {
 	var c claims
 	_, err := jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return s.TokenSecret, nil },
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.Now))
 	if err != nil || c.UID == "" {
 		return actor.Actor{}, ErrBadToken.With(err)
 	}
-	switch _, err := s.rows.user(s.DB.Read(ctx), c.UID); {
+	switch u, err := s.rows.user(s.DB.Read(ctx), c.UID); {
 	case errors.Is(err, ErrUserMissing):
 		return actor.Actor{}, ErrBadToken.With(err)
 	case err != nil:
 		return actor.Actor{}, err
+	case u.Disabled:
+		return actor.Actor{}, ErrBadToken
 	}
 	return actor.Actor{UID: c.UID}, nil
 }

@@ -130,10 +130,10 @@ func (a *App) wire(ctx context.Context) error {
 		a.Logger.Warn("configuration", "warning", w)
 	}
 	a.PTC = ptc.New(policy)
+	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets, Limits: limits(c.Billing)})
 	if a.Accounts, err = a.accounts(); err != nil {
 		return err
 	}
-	a.Credits = billing.New(billing.Deps{DB: a.DB, FreeToolsets: c.Billing.FreeToolsets, Limits: limits(c.Billing)})
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
 	if a.Drive, err = a.files(); err != nil {
 		return err

@@ -93,9 +93,16 @@ func (c *cli) user() *cobra.Command {
 				return err
 			}
 			return c.table(func(w io.Writer) {
-				fmt.Fprintln(w, "UID\tNAME\tEMAIL\tCREATED")
+				fmt.Fprintln(w, "UID\tNAME\tEMAIL\tCREATED\tSTATE\tFROM")
 				for _, u := range users {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.UID, u.Name, u.Email, u.CreatedAt.Format(time.RFC3339))
+					state, from := "enabled", ""
+					if u.Disabled {
+						state = "disabled"
+					}
+					if u.From != nil {
+						from = fmt.Sprintf("%s, tenant %s: %s", u.From.Issuer, u.From.Tenant, u.From.Subject)
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.UID, u.Name, u.Email, u.CreatedAt.Format(time.RFC3339), state, from)
 				}
 			})
 		})
@@ -125,7 +132,20 @@ func (c *cli) user() *cobra.Command {
 				return err
 			})
 		})
-	return c.group("user", "Users", list, create, token)
+	return c.group("user", "Users", list, create, token,
+		c.disable("disable NAME", "Refuse every credential of a user", true), c.disable("enable NAME", "Take the credentials of a disabled user again", false))
+}
+
+func (c *cli) disable(use, short string, disabled bool) *cobra.Command {
+	return c.command(use, short, cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		return c.with(cmd, func(ctx context.Context, a *App) error {
+			u, err := a.Accounts.Service.UserByName(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Accounts.Service.Disable(ctx, u.UID, disabled)
+		})
+	})
 }
 
 func (c *cli) toolset() *cobra.Command {

@@ -2,10 +2,16 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/account/hosttoken"
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/telemetry"
 )
 
@@ -16,7 +22,7 @@ const minTimeout = time.Second
 func (a *App) codeAPI() (*codeapi.Module, error) {
 	c, s := a.Config.CodeAPI, a.Config.Sandbox
 	return codeapi.New(codeapi.Deps{
-		DB: a.DB, Objects: a.Objects, Sandbox: a.Engine, Programs: a.Programs.Service, Quota: a.Drive.Service, Observer: newRounds(a.Metrics),
+		DB: a.DB, Objects: a.Objects, Sandbox: a.Engine, Programs: a.Programs.Service, Quota: a.Drive.Service, Observer: newRounds(a.Metrics), Plans: a.planLimits(),
 		Secret: []byte(a.Config.Server.EncryptionKey.Reveal()), Logger: a.Logger,
 		Settings: codeapi.Settings{
 			Owner: a.Owner, Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles,
@@ -36,8 +42,62 @@ func (a *App) trusted() func(ctx context.Context) (actor.Actor, error) {
 	}
 	return func(ctx context.Context) (actor.Actor, error) {
 		u, err := a.Accounts.Service.UserByName(ctx, c.User)
+		if err == nil && u.Disabled {
+			err = errs.Newf(errs.Unauthorized, "The user of callers without a credential is disabled.").Do("Send a credential, or ask the operator for: portico user enable")
+		}
 		return actor.Actor{UID: u.UID, Scope: actor.Full}, err
 	}
+}
+
+// hosts are the servers whose signed tokens are taken.
+func (a *App) hosts() (account.Hosts, error) {
+	c := a.Config.CodeAPI
+	j := c.JWT
+	if !j.Enabled() {
+		return account.Hosts{}, nil
+	}
+	verifier, err := hosttoken.New(hosttoken.Settings{
+		PublicKey: j.PublicKey.Reveal(), KeyID: j.KeyID, KeySet: j.KeySet.Reveal(), Folder: j.KeyFolder, ReloadEvery: seconds(j.ReloadSeconds),
+		Secret: j.HS256Secret.Reveal(), SecretID: j.SecretID, Issuer: j.Issuer, Audience: j.Audience, Skew: seconds(j.SkewSeconds),
+		MaxLife: seconds(j.MaxSeconds), TenantRequired: j.TenantRequired, Logger: a.Logger, Now: database.Now,
+	})
+	if err != nil {
+		return account.Hosts{}, fmt.Errorf("the signed tokens of the code interpreter API (CODEAPI_JWT_…): %w", err)
+	}
+	plans := c.PlanKeys()
+	for name, key := range plans {
+		if key == billing.FreePlan {
+			plans[name] = "" // no subscription
+		}
+	}
+	return account.Hosts{Verifier: verifier, MaxUsers: j.MaxUsers, Plans: plans, Subscriptions: a.Credits.Service}, nil
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// planLimits are the limits of code by the plans of users; nil without any.
+func (a *App) planLimits() codeapi.Plans {
+	list := a.Config.CodeAPI.PlanLimits
+	if len(list) == 0 {
+		return nil
+	}
+	limits := map[string]codeapi.PlanLimits{}
+	for _, l := range list {
+		limits[l.Plan] = codeapi.PlanLimits{Timeout: l.Timeout, MaxFile: l.MaxFile, AtOnce: l.AtOnce, PerMinute: l.PerMinute}
+	}
+	return planned{limits: limits, plan: a.Credits.Service.PlanOf}
+}
+
+// planned finds the limits of a user's plan.
+type planned struct {
+	limits map[string]codeapi.PlanLimits
+	plan   func(ctx context.Context, uid string) (string, error)
+}
+
+// LimitsOf implements codeapi.Plans.
+func (p planned) LimitsOf(ctx context.Context, uid string) (codeapi.PlanLimits, error) {
+	plan, err := p.plan(ctx, uid)
+	return p.limits[plan], err
 }
 
 // rounds counts what happens to programs of the code interpreter API.

@@ -26,7 +26,11 @@ func (a *App) accounts() (*account.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	return account.New(account.Deps{DB: a.DB, TokenSecret: secret, TokenLife: a.Config.Server.JWTExpiration, Logger: a.Logger}), nil
+	hosts, err := a.hosts()
+	if err != nil {
+		return nil, err
+	}
+	return account.New(account.Deps{DB: a.DB, TokenSecret: secret, TokenLife: a.Config.Server.JWTExpiration, Hosts: hosts, Logger: a.Logger}), nil
 }
 
 // tokenSecret signs session tokens.

@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -92,6 +93,54 @@ func (s *Service) Subscribe(ctx context.Context, uid string, sub Subscription) e
 		}
 		return s.allowances(tx, who, now)
 	})
+}
+
+// hostSubscription begins the ids of subscriptions that follow what a user's
+// host says.
+const hostSubscription = "host-"
+
+// Follow makes a plan the one that a user has by their host, within a
+// transaction that already holds what the host says; empty for none.
+// Subscriptions of another origin stay. It reports false for a plan that there
+// is not: the user has none by their host then. A plan that the user had before
+// goes on as it was, so that coming back to one is no new beginning.
+func (s *Service) Follow(tx database.Tx, uid, lookupKey string) (known bool, err error) {
+	known = true
+	var plan planRow
+	if lookupKey != "" {
+		plan, err = s.rows.plan(tx.Handle, lookupKey)
+		if errors.Is(err, ErrPlanMissing) {
+			known, lookupKey, err = false, "", nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	current, err := s.rows.hostPlan(tx.Handle, uid)
+	if err != nil || current == lookupKey {
+		return known, err
+	}
+	now := s.Now()
+	who, err := s.rows.lockUser(tx, uid, now)
+	if err != nil {
+		return known, err
+	}
+	if err := s.rows.cancelHostSubscriptions(tx, uid, now); err != nil || lookupKey == "" {
+		return known, err
+	}
+	err = s.rows.resumeSubscription(tx, subscriptionRow{
+		SubscriptionID: hostSubscription + uid + "-" + lookupKey, LookupKey: lookupKey, PlanType: plan.PlanType, Interval: plan.Interval, UID: uid,
+		Status: subscribed, CreatedAt: now, UpdatedAt: now,
+	})
+	if err != nil {
+		return known, err
+	}
+	return known, s.allowances(tx, who, now)
+}
+
+// PlanOf returns the lookup key of a user's newest subscription, or FreePlan.
+func (s *Service) PlanOf(ctx context.Context, uid string) (string, error) {
+	return s.rows.planOf(s.DB.Read(ctx), uid, s.Now())
 }
 
 // Cancel ends the subscriptions of a user at once. Credits that were given

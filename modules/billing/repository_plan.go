@@ -98,6 +98,39 @@ func (repository) cancelSubscriptions(tx database.Tx, uid string, now time.Time)
 		Updates(map[string]any{"status": cancelled, "cancel_at": now, "updated_at": now}).Error
 }
 
+// hostPlan is the plan that a user has by their host, or empty.
+func (repository) hostPlan(h database.Handle, uid string) (string, error) {
+	var row subscriptionRow
+	err := database.Scoped(h, uid).Where("status = ? AND subscription_id LIKE ?", subscribed, hostSubscription+"%").Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return "", nil
+	}
+	return row.LookupKey, err
+}
+
+func (repository) cancelHostSubscriptions(tx database.Tx, uid string, now time.Time) error {
+	return database.Scoped(tx.Handle, uid).Model(&subscriptionRow{}).
+		Where("status = ? AND subscription_id LIKE ?", subscribed, hostSubscription+"%").
+		Updates(map[string]any{"status": cancelled, "cancel_at": now, "updated_at": now}).Error
+}
+
+// resumeSubscription adds a subscription, or goes on with the one of its id.
+func (repository) resumeSubscription(tx database.Tx, row subscriptionRow) error {
+	return database.Unscoped(tx.Handle).
+		Clauses(replace([]string{"subscription_id"}, "status", "cancel_at", "plan_type", "interval")).Create(&row).Error
+}
+
+// planOf is the plan of a user's newest subscription, or FreePlan.
+func (repository) planOf(h database.Handle, uid string, now time.Time) (string, error) {
+	var row subscriptionRow
+	err := database.Scoped(h, uid).Where("status = ? AND (cancel_at IS NULL OR cancel_at > ?)", subscribed, now).
+		Order("created_at DESC, pk DESC").Take(&row).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return FreePlan, nil
+	}
+	return row.LookupKey, err
+}
+
 func (repository) saveRates(tx database.Tx, row rateRow) error {
 	return database.Unscoped(tx.Handle).
 		Clauses(replace([]string{"provider_key", "plan"}, "standard_rate_per_1k", "premium_rate_per_1k", "margin", "active")).Create(&row).Error

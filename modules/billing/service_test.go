@@ -381,7 +381,7 @@ func TestAnotherTenant(t *testing.T) {
 				}
 			},
 			// For operators; each names its user, or belongs to none.
-			"LimitsOf": func() {}, "SetLimits": func() {}, "Subscribe": func() {}, "Cancel": func() {}, "SetPlan": func() {}, "Plans": func() {},
+			"Follow": func() {}, "PlanOf": func() {}, "LimitsOf": func() {}, "SetLimits": func() {}, "Subscribe": func() {}, "Cancel": func() {}, "SetPlan": func() {}, "Plans": func() {},
 			"SetRates": func() {}, "Rates": func() {},
 			"Charge": func() { // a charge for carol cannot touch alice's credits
 				if _, err := charge(t, s, billing.Charge{UID: carol.UID, Toolset: "demo", Tool: "x", Global: true, Price: credit}); err != nil {

@@ -70,6 +70,11 @@ type fixture struct {
 
 func setup(t *testing.T, db *database.DB) *fixture {
 	t.Helper()
+	return setupWith(t, db, nil)
+}
+
+func setupWith(t *testing.T, db *database.DB, plans codeapi.Plans) *fixture {
+	t.Helper()
 	objects, err := objectstore.NewFolder(t.TempDir())
 	require.NoError(t, err)
 	d := &driver{run: func(context.Context, sandbox.Job) sandbox.Result { return sandbox.Result{Status: sandbox.Completed} }}
@@ -78,7 +83,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	require.NoError(t, engine.Start(t.Context()))
 	f := &fixture{driver: d, now: database.Now()}
 	f.module, err = codeapi.New(codeapi.Deps{
-		DB: db, Objects: objects, Sandbox: engine, Quota: silent{}, Observer: silent{}, Secret: []byte("secret"), Logger: log,
+		DB: db, Objects: objects, Sandbox: engine, Quota: silent{}, Observer: silent{}, Plans: plans, Secret: []byte("secret"), Logger: log,
 		Now: func() time.Time { return f.now },
 		Settings: codeapi.Settings{
 			Owner: "proc-test", Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12, Timeout: time.Minute,

@@ -30,7 +30,7 @@ type handler func(w http.ResponseWriter, r *http.Request, who actor.Actor) error
 func (c controller) register(api *httpapi.API) {
 	raw := func(op httpapi.Operation, fn handler) {
 		op.Aliases, op.Path = []string{op.Path}, "/v1"+op.Path
-		op.Tag, op.Refusal, op.Trusted = tag, refusal, true
+		op.Tag, op.Refusal, op.Trusted, op.Access = tag, refusal, true, httpapi.Code
 		api.Raw(op, profiled(fn))
 	}
 	raw(httpapi.Operation{
@@ -67,6 +67,9 @@ func profiled(fn handler) handler {
 		w.Header().Set(headerProfile, defaultProfile)
 		if asked := r.Header.Get(headerExpectedProfile); asked != "" && asked != defaultProfile {
 			return errs.New(errs.Conflict, "execution_profile_mismatch").Do("This server runs the profile default only.")
+		}
+		if err := ownWorker(r, who); err != nil {
+			return err
 		}
 		return fn(w, r, who)
 	}

@@ -93,6 +93,8 @@ type Deps struct {
 	Programs Programs
 	Quota    Quota
 	Observer Observer
+	// Plans bounds users by their plans; nil bounds all by Settings alone.
+	Plans Plans
 	// Secret signs continuation tokens.
 	Secret   []byte
 	Settings Settings
@@ -107,6 +109,9 @@ type Module struct{ Service *Service }
 func New(d Deps) (*Module, error) {
 	if d.Now == nil {
 		d.Now = database.Now
+	}
+	if d.Plans != nil {
+		d.Sandbox = &admission{inner: d.Sandbox, plans: d.Plans, now: d.Now, users: map[string]*usage{}}
 	}
 	// The server's key encrypts; tokens get one of their own.
 	key, err := hkdf.Key(sha256.New, d.Secret, nil, "portico continuation tokens", sha256.Size)

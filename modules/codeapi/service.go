@@ -26,9 +26,13 @@ type Service struct {
 func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, uploads []Upload) (session string, files []File, problems []error, err error) {
 	session = newID()
 	files, problems = make([]File, len(uploads)), make([]error, len(uploads))
+	largest, err := s.maxFile(ctx, a)
+	if err != nil {
+		return "", nil, nil, err
+	}
 	var room int64
 	for _, u := range uploads {
-		room += min(u.Size, s.Settings.MaxFile)
+		room += min(u.Size, largest)
 	}
 	if err = s.reserve(ctx, a, session, room); err != nil {
 		return "", nil, nil, err
@@ -39,8 +43,8 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 		case u.Name == "":
 			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have.")
 			continue
-		case u.Size > s.Settings.MaxFile:
-			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", s.Settings.MaxFile)
+		case u.Size > largest:
+			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", largest)
 			continue
 		}
 		if files[i], err = s.put(ctx, a, session, u, owner); err != nil {

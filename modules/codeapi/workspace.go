@@ -163,6 +163,10 @@ func (s *Service) collect(w workspace) sandbox.Collect {
 // its answer says so.
 func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result sandbox.Result) (Produced, error) {
 	p := Produced{Files: []ProducedFile{}, Dropped: result.OutputsDropped}
+	largest, err := s.maxFile(ctx, a)
+	if err != nil {
+		return p, err
+	}
 	var fresh []sandbox.File
 	var room int64
 	left := map[string]bool{}
@@ -173,7 +177,7 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 		case known && (out.Unchanged || before.Digest == digest(out.Content)):
 			before.Name = out.Path
 			p.Files = append(p.Files, ProducedFile{File: before, Inherited: true})
-		case int64(len(out.Content)) > s.Settings.MaxFile:
+		case int64(len(out.Content)) > largest:
 			p.Dropped++
 		default:
 			fresh = append(fresh, out)

@@ -12,6 +12,9 @@ const (
 	// ToolExecute is the scope of a sandbox's temporary key: executing tools
 	// and nothing else.
 	ToolExecute Scope = "tool:execute"
+	// CodeAPI is the scope of a host's signed token: running code and its files,
+	// and nothing else.
+	CodeAPI Scope = "code"
 )
 
 // Actor is an authenticated caller. Every service method that touches a
@@ -20,6 +23,9 @@ type Actor struct {
 	UID   string
 	KeyID string // the API key in use; empty for a session token
 	Scope Scope
+	// Worker is the machine that the caller's host chose for their code; empty
+	// for every other credential.
+	Worker string
 }
 
 type contextKey struct{}

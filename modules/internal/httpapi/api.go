@@ -29,6 +29,8 @@ const (
 	// Tools is any credential that may execute tools, a sandbox's temporary
 	// key included.
 	Tools
+	// Code is any credential that may run code, a host's signed token included.
+	Code
 	// Public needs no credential.
 	Public
 )
@@ -59,13 +61,26 @@ type Operation struct {
 	Trusted bool
 }
 
+// admits reports whether credentials of a scope may call the operation.
+func (o Operation) admits(scope actor.Scope) bool {
+	switch scope {
+	case actor.Full:
+		return true
+	case actor.ToolExecute:
+		return o.Access == Tools
+	case actor.CodeAPI:
+		return o.Access == Code
+	}
+	return false
+}
+
 // None is the data of an operation that has none.
 type None struct{}
 
 // Credentials is what a request presented. At most one field is set.
 type Credentials struct {
 	APIKey string // from X-API-Key, Basic, ApiKey, or a bearer token that starts with rf_
-	Token  string // a session token
+	Token  string // a session token, or a host's signed one
 }
 
 // Authenticator turns credentials into an actor. It answers with an

@@ -129,8 +129,12 @@ func (a *API) authenticate(c *gin.Context) {
 		return
 	}
 	c.Request = c.Request.WithContext(actor.With(ctx, who))
-	if who.Scope != actor.Full && (op.Access != Tools || who.Scope != actor.ToolExecute) {
-		a.fail(c, errs.New(errs.Forbidden, "This key may only execute tools.").Do("Use an API key of your own for this route."))
+	if !op.admits(who.Scope) {
+		refused := errs.New(errs.Forbidden, "This key may only execute tools.")
+		if who.Scope == actor.CodeAPI {
+			refused = errs.New(errs.Forbidden, "This token is for the code interpreter API only.")
+		}
+		a.fail(c, refused.Do("Use an API key of your own for this route."))
 	}
 }
 
@@ -138,6 +142,8 @@ func (a *API) authenticate(c *gin.Context) {
 func (a *API) identity(ctx context.Context, r *http.Request, op Operation) (actor.Actor, error) {
 	creds, ok := credentials(r)
 	switch {
+	case op.Access == Code && ambiguous(r, creds):
+		return actor.Actor{}, errs.New(errs.Invalid, "Ambiguous authentication headers").Do("Send X-API-Key or Authorization: Bearer, not both.")
 	case ok:
 		return a.deps.Auth.Authenticate(ctx, creds)
 	case op.Trusted && a.deps.Trusted != nil && r.Header.Get("Authorization") == "":
@@ -162,6 +168,13 @@ func credentials(r *http.Request) (Credentials, bool) {
 		return Credentials{Token: cookie.Value}, true
 	}
 	return Credentials{}, false
+}
+
+// ambiguous reports whether a request has an API key and a bearer that is
+// another one, or a token: whoever sent it may mean either person.
+func ambiguous(r *http.Request, c Credentials) bool {
+	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && r.Header.Get("X-API-Key") != "" && bearer != c.APIKey
 }
 
 // authorization reads the header of that name. A key may also be the user of

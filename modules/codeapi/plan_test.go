@@ -1,0 +1,120 @@
+package codeapi_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// limits are those of users, by uid.
+type limits map[string]codeapi.PlanLimits
+
+func (l limits) LimitsOf(_ context.Context, uid string) (codeapi.PlanLimits, error) {
+	if uid == "u-unreadable" {
+		return codeapi.PlanLimits{}, errors.New("the plan cannot be read")
+	}
+	return l[uid], nil
+}
+
+func run(t *testing.T, f *fixture, timeout time.Duration) error {
+	t.Helper()
+	_, err := f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Timeout: timeout})
+	return err
+}
+
+func TestPlansBoundPrograms(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		plans := limits{anna.UID: {Timeout: 5 * time.Second, MaxFile: 10}}
+		f := setupWith(t, db, plans)
+		var got time.Duration
+		f.driver.run = func(_ context.Context, job sandbox.Job) sandbox.Result {
+			got = job.Timeout
+			return sandbox.Result{Status: sandbox.Completed, Outputs: []sandbox.File{
+				{Path: "small", Content: []byte("0123456789")}, {Path: "large", Content: []byte("0123456789a")},
+			}}
+		}
+		for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 3 * time.Second: 3 * time.Second, time.Minute: 5 * time.Second} {
+			require.NoError(t, run(t, f, asked))
+			require.Equal(t, want, got)
+		}
+		r, err := f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x"})
+		require.NoError(t, err)
+		require.Len(t, r.Produced.Files, 1)
+		require.Equal(t, 1, r.Produced.Dropped)
+		_, _, problems, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "0123456789"), upload("b", "0123456789a")})
+		require.NoError(t, err)
+		require.NoError(t, problems[0])
+		require.Equal(t, errs.TooLarge, errs.CodeOf(problems[1]))
+
+		// Another user has the limits of all.
+		r, err = f.Exec(t.Context(), ben, codeapi.ExecRequest{Language: "py", Code: "x"})
+		require.NoError(t, err)
+		require.Len(t, r.Produced.Files, 2)
+		require.Equal(t, time.Minute, got)
+
+		plans[anna.UID] = codeapi.PlanLimits{PerMinute: 2}
+		require.NoError(t, run(t, f, 0))
+		require.NoError(t, run(t, f, 0))
+		refused, ok := errors.AsType[*errs.Error](run(t, f, 0))
+		require.True(t, ok)
+		require.ErrorIs(t, refused, codeapi.ErrPlan)
+		require.Equal(t, 30*time.Second, refused.RetryAfter)
+		f.now = f.now.Add(refused.RetryAfter)
+		require.NoError(t, run(t, f, 0))
+		require.ErrorIs(t, run(t, f, 0), codeapi.ErrPlan)
+		plans[anna.UID] = codeapi.PlanLimits{PerMinute: 3}
+		require.NoError(t, run(t, f, 0), "a new plan begins anew")
+	})
+}
+
+func TestPlansBoundWhatIsHeldAtOnce(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setupWith(t, db, limits{anna.UID: {AtOnce: 1}})
+		hold := make(chan struct{})
+		f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result {
+			if job.Code == "pause" {
+				return pausing(ctx, job, hold)
+			}
+			return sandbox.Result{Status: sandbox.Completed}
+		}
+		for range 2 {
+			require.NoError(t, run(t, f, 0))
+		}
+		paused, err := f.Start(t.Context(), anna, codeapi.ProgramRequest{Code: "pause", Tools: ask()})
+		require.NoError(t, err)
+		require.True(t, paused.Paused())
+		require.ErrorIs(t, run(t, f, 0), codeapi.ErrPlan, "a paused program is held")
+		_, err = f.Exec(t.Context(), ben, codeapi.ExecRequest{Language: "py", Code: "x"})
+		require.NoError(t, err)
+		close(hold)
+		ended, err := f.Continue(t.Context(), anna, paused.Token, answer(paused), "")
+		require.NoError(t, err)
+		require.False(t, ended.Paused())
+		require.NoError(t, run(t, f, 0))
+	})
+}
+
+// A plan that cannot be read lets nothing through.
+func TestAPlanThatCannotBeReadRefuses(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setupWith(t, db, limits{})
+		who := anna
+		who.UID = "u-unreadable"
+		_, err := f.Exec(t.Context(), who, codeapi.ExecRequest{Language: "py", Code: "x"})
+		require.ErrorContains(t, err, "cannot be read")
+		_, _, _, err = f.Upload(t.Context(), who, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "b")})
+		require.ErrorContains(t, err, "cannot be read")
+	})
+}
