@@ -77,6 +77,7 @@ type instance struct {
 	app *app.App
 	url string
 	key string // of the first user
+	env []string
 	log *buffer
 	// stop stops the server; the test's end does so too.
 	stop func()
@@ -106,7 +107,7 @@ func serveWith(t testing.TB, env []string) *instance {
 		require.NoError(t, a.Close())
 	})
 	t.Cleanup(stop)
-	return &instance{t: t, app: a, url: "http://" + s.Addr().String(), key: key.Reveal(), log: log, stop: stop}
+	return &instance{t: t, app: a, url: "http://" + s.Addr().String(), key: key.Reveal(), env: env, log: log, stop: stop}
 }
 
 // each runs a test on a server of its own over each database.

@@ -48,7 +48,7 @@ func readKeyFile(path string) (text string, isFile bool, err error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "", false, err
 	}
-	f, err := os.Open(path) //nolint:gosec // the operator's folder
+	f, err := os.Open(path)
 	if err != nil {
 		return "", false, err
 	}

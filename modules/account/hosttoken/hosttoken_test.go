@@ -89,7 +89,7 @@ func TestTokensOfEachAlgorithmAndSource(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "2026.07.pem"), []byte(inFolder.Public(t)), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, ".hidden"), []byte("no key"), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "folder"), 0o700))
-	rsaPKCS1 := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(&rs.Private.(*rsa.PrivateKey).PublicKey)})) //nolint:forcetypeassert // made above
+	rsaPKCS1 := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(&rs.Private.(*rsa.PrivateKey).PublicKey)}))
 	one := func(text string) string {
 		var set struct{ Keys []json.RawMessage }
 		require.NoError(t, json.Unmarshal([]byte(text), &set))
