@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 )
@@ -53,4 +57,33 @@ func TestLinesOfTheReadmeWork(t *testing.T) {
 		require.Contains(t, string(out), seen)
 	}
 	require.NotContains(t, string(out), `"success":false`)
+}
+
+// The lines that make the keys of signed tokens give both sides what they need.
+func TestKeysOfTheReadmeWork(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	lines := regexp.MustCompile("(?s)```sh\n(openssl genpkey.*?)```").FindSubmatch(readme)
+	require.NotNil(t, lines)
+	folder := t.TempDir()
+	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", string(lines[1]))
+	shell.Dir = folder
+	out, err := shell.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	here, err := os.ReadFile(filepath.Join(folder, "portico.env"))
+	require.NoError(t, err)
+	there, err := os.ReadFile(filepath.Join(folder, "librechat.env"))
+	require.NoError(t, err)
+
+	// LibreChat turns \n into line ends and reads PEM.
+	host := toMap(strings.Split(strings.TrimSpace(string(there)), "\n"))
+	require.Equal(t, "librechat-jwt", host["CODEAPI_AUTH_PROVIDER"])
+	block, _ := pem.Decode([]byte(strings.ReplaceAll(host["CODEAPI_JWT_PRIVATE_KEY"], `\n`, "\n")))
+	require.NotNil(t, block)
+	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	require.NoError(t, err)
+	s := serve(t, databasetest.URL(t, database.SQLite), strings.Split(strings.TrimSpace(string(here)), "\n")...)
+	s.whose(hosttokentest.Host{KeyID: defaultKeyID, Method: jwt.SigningMethodEdDSA, Private: private}.For(t, "anna"))
+	require.Equal(t, 1, s.count("SELECT count(*) FROM external_identities"))
 }

@@ -152,7 +152,7 @@ func (a *API) config() huma.Config {
 	c.Info.Description = "Runs model-written code in a sandbox and executes the tools it calls: recorded, billed once, streamed live."
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "An API key, rf_…"},
-		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a session token"},
+		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a session token; for the code interpreter also the token that a LibreChat server signed"},
 	}
 	return c
 }
