@@ -121,6 +121,11 @@ func TestSources(t *testing.T) {
 		"limit of nothing":           {"", []string{"BILLING_DAY_LIMIT=0"}, func(c *configs.Config) any { return *c.Billing.DayLimit }, configs.Decimal(0)},
 		"no limit":                   {"billing: {dayLimit: }", nil, func(c *configs.Config) any { return c.Billing.DayLimit == nil }, true},
 		"networks are masked":        {"composio: {egress: [10.1.2.3/16]}", nil, func(c *configs.Config) any { return fmt.Sprint(c.Composio.Egress) }, "[10.1.0.0/16]"},
+		"limits of plans":            {"", []string{"CODEAPI_PLAN_LIMITS=free timeout=30s atOnce=1 , plus  maxFile=10MiB perMinute=600"}, func(c *configs.Config) any { return c.CodeAPI.PlanLimits }, []configs.PlanLimit{{Plan: "free", Timeout: 30 * time.Second, AtOnce: 1}, {Plan: "plus", MaxFile: 10 << 20, PerMinute: 600}}},
+		"limits of plans as a list":  {"codeApi: {planLimits: [free perMinute=5]}", nil, func(c *configs.Config) any { return c.CodeAPI.PlanLimits }, []configs.PlanLimit{{Plan: "free", PerMinute: 5}}},
+		"plans of tokens":            {"", []string{"CODEAPI_PLANS=pro = plus, a b=free"}, func(c *configs.Config) any { return c.CodeAPI.PlanKeys() }, map[string]string{"pro": "plus", "a b": "free"}},
+		"no plans of tokens":         {"", nil, func(c *configs.Config) any { return c.CodeAPI.PlanKeys() == nil }, true},
+		"key of several lines":       {"", []string{"CODEAPI_JWT_PUBLIC_KEY=-----BEGIN X-----\r\nAA\n-----END X-----\n"}, func(c *configs.Config) any { return c.CodeAPI.JWT.PublicKey.Reveal() }, "-----BEGIN X-----\nAA\n-----END X-----"},
 		"bool":                       {"", []string{"S3_PATH_STYLE=no"}, func(c *configs.Config) any { return c.ObjectStorage.S3.PathStyle }, false},
 		"endpoint loses its slash":   {"", []string{"ENDPOINT=https://api.test/base/"}, func(c *configs.Config) any { return c.Server.Endpoint }, "https://api.test/base"},
 		"prefix loses its slashes":   {"", []string{"SANDBOX_S3LIB_PATH_PREFIX=/tmp/sdk/"}, func(c *configs.Config) any { return c.Sandbox.S3Lib.PathPrefix }, "tmp/sdk"},
@@ -219,6 +224,17 @@ func TestProblems(t *testing.T) {
 		"code timeout":              {"", []string{"PTC_TIMEOUT=301"}, "PTC_TIMEOUT (agent.codeTimeout) must be between 1 and 300 seconds"},
 		"sandbox most over limit":   {"", []string{"SANDBOX_MAX_TIMEOUT_MS=300001"}, "between 1000 and 300000"},
 		"tool timeout":              {"", []string{"TOOL_TIMEOUT=301s"}, "at most TOOL_MAX_TIMEOUT"},
+		"plan limit of nothing":     {"", []string{"CODEAPI_PLAN_LIMITS=free"}, "CODEAPI_PLAN_LIMITS (codeApi.planLimits) must be plans with their limits"},
+		"plan limit unknown":        {"", []string{"CODEAPI_PLAN_LIMITS=free time=5s"}, "must be plans with their limits"},
+		"plan limit twice":          {"", []string{"CODEAPI_PLAN_LIMITS=free atOnce=5 atOnce=6"}, "must be plans with their limits"},
+		"plan of two limits":        {"", []string{"CODEAPI_PLAN_LIMITS=free atOnce=5,free perMinute=6"}, "must name each plan once"},
+		"plan timeout too short":    {"", []string{"CODEAPI_PLAN_LIMITS=free timeout=5ms"}, "must give no plan a timeout under 1s"},
+		"plan of a token":           {"", []string{"CODEAPI_PLANS=pro"}, "CODEAPI_PLANS (codeApi.plans) must be like"},
+		"plan of a token twice":     {"", []string{"CODEAPI_PLANS=pro=a,pro=b"}, "must name each plan_id once"},
+		"key of a token":            {"", []string{"CODEAPI_JWT_PUBLIC_KEY=hunter2"}, "CODEAPI_JWT_PUBLIC_KEY (codeApi.jwt.publicKey) must be a public key"},
+		"key set of tokens":         {"", []string{"CODEAPI_JWT_JWKS_JSON=[]"}, "CODEAPI_JWT_JWKS_JSON (codeApi.jwt.keySet) must be a JSON Web Key Set"},
+		"life of tokens":            {"", []string{"CODEAPI_JWT_MAX_TTL_SECONDS=301"}, "between 1 and 300 seconds"},
+		"skew of tokens":            {"", []string{"CODEAPI_JWT_CLOCK_SKEW_SECONDS=31"}, "between 0 and 30 seconds"},
 		"log level":                 {"", []string{"LOG_LEVEL=loud"}, "must be debug or info or warn or error"},
 		"demo address":              {"", []string{"DEMO_LISTEN=here"}, "DEMO_LISTEN (demo.listen) must be an address"},
 	}
@@ -253,8 +269,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
 
 func TestUnknownVariablesOfListsAndLimitsAreWarnings(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, "", production("PTC_TOOLSET_BLOCKLST=notion", "BILLING_DAY_LIMT=5", "OTHER=1")...)
-	if len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "BILLING_DAY_LIMT") || !strings.Contains(c.Warnings[1], "PTC_TOOLSET_BLOCKLST") {
+	c := mustLoad(t, "", production("PTC_TOOLSET_BLOCKLST=notion", "BILLING_DAY_LIMT=5", "CODEAPI_JWT_ALLOWED_ALGS=EdDSA", "OTHER=1")...)
+	if len(c.Warnings) != 3 || !strings.Contains(c.Warnings[0], "BILLING_DAY_LIMT") || !strings.Contains(c.Warnings[1], "CODEAPI_JWT_ALLOWED_ALGS") ||
+		!strings.Contains(c.Warnings[2], "PTC_TOOLSET_BLOCKLST") {
 		t.Errorf("Warnings = %q", c.Warnings)
 	}
 }

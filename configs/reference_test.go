@@ -54,6 +54,7 @@ server: {origins: ["https://a.test", "https://b.test"], bodyLimit: 1234567, jwtE
 ptc: {mode: on, toolsetBlocklist: 'a,"b"', rolloutPercent: 12.5, pollInterval: 20ms}
 sandbox: {s3lib: {hash: "007"}, root: 'C:\root # <&>'}
 billing: {usdToCredits: 0.5, freeToolsets: [x]}
+codeApi: {plans: [pro=plus], planLimits: [free timeout=90s maxFile=10MiB atOnce=2 perMinute=3, plus perMinute=60]}
 `
 	first := mustLoad(t, file, production()...)
 	second := mustLoad(t, printed(t, first), production()...)

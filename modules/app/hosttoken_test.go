@@ -138,14 +138,11 @@ func TestTwoCredentialsAtOnce(t *testing.T) {
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))
-	ben := s.another("ben")
 	program := map[string]any{"lang": "bash", "code": "true"}
 	for _, path := range []string{"/exec", "/v1/exec"} {
-		for _, other := range []string{ed.For(t, "anna"), ben} {
-			e := s.code(path, program, bearer(other)...)
-			require.Equal(t, 400, e.code)
-			require.Equal(t, "Ambiguous authentication headers", e.Error)
-		}
+		e := s.code(path, program, bearer(ed.For(t, "anna"))...)
+		require.Equal(t, 400, e.code)
+		require.Equal(t, "Ambiguous authentication headers", e.Error)
 		require.Equal(t, 200, s.code(path, program, bearer(s.key)...).code, "the same key twice is one credential")
 		// What a proxy in front adds for itself says nothing about the caller.
 		require.Equal(t, 200, s.code(path, program, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("proxy:x"))).code)

@@ -32,6 +32,9 @@ const HeaderTrace = "X-Request-Id"
 // cannot send headers.
 const accessCookie = "_rf_access"
 
+// keyPrefix begins every API key, and no token.
+const keyPrefix = "rf_"
+
 type traceKey struct{}
 
 // TraceID returns the id of the request a context belongs to, or "".
@@ -142,7 +145,7 @@ func (a *API) authenticate(c *gin.Context) {
 func (a *API) identity(ctx context.Context, r *http.Request, op Operation) (actor.Actor, error) {
 	creds, ok := credentials(r)
 	switch {
-	case op.Access == Code && ambiguous(r, creds):
+	case op.Access == Code && ambiguous(r):
 		return actor.Actor{}, errs.New(errs.Invalid, "Ambiguous authentication headers").Do("Send X-API-Key or Authorization: Bearer, not both.")
 	case ok:
 		return a.deps.Auth.Authenticate(ctx, creds)
@@ -170,11 +173,11 @@ func credentials(r *http.Request) (Credentials, bool) {
 	return Credentials{}, false
 }
 
-// ambiguous reports whether a request has an API key and a bearer that is
-// another one, or a token: whoever sent it may mean either person.
-func ambiguous(r *http.Request, c Credentials) bool {
+// ambiguous reports whether a request has an API key and a token: whoever sent
+// it may mean either person. Of two keys the first counts, as everywhere.
+func ambiguous(r *http.Request) bool {
 	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && r.Header.Get("X-API-Key") != "" && bearer != c.APIKey
+	return ok && bearer != "" && !strings.HasPrefix(bearer, keyPrefix) && r.Header.Get("X-API-Key") != ""
 }
 
 // authorization reads the header of that name. A key may also be the user of
@@ -192,7 +195,7 @@ func authorization(header string) (Credentials, bool) {
 	case "ApiKey":
 		return Credentials{APIKey: token}, true
 	case "Bearer":
-		if strings.HasPrefix(token, "rf_") {
+		if strings.HasPrefix(token, keyPrefix) {
 			return Credentials{APIKey: token}, true
 		}
 		return Credentials{Token: token}, true
