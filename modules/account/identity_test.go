@@ -171,6 +171,8 @@ func TestPlansOfHosts(t *testing.T) {
 		// A token that was made before the change is still sent for a while.
 		before := h.clock.Now().Add(-2 * time.Second).Unix()
 		require.Empty(t, on("pro", map[string]any{"iat": before, "exp": before + 300}))
+		h.clock.advance(time.Minute)
+		require.Empty(t, on("pro", map[string]any{"iat": before, "exp": before + 300}), "nor when it is noted that she was seen")
 		require.Equal(t, []string{"plus_monthly"}, on("pro"))
 		h.clock.advance(time.Minute)
 		require.Equal(t, []string{"plus_monthly"}, on("pro"), "what operators changed meanwhile is seen once a minute")

@@ -112,6 +112,10 @@ func TestAPlanThatCannotBeReadRefuses(t *testing.T) {
 		f := setupWith(t, db, limits{})
 		who := anna
 		who.UID = "u-unreadable"
+		f.driver.run = func(context.Context, sandbox.Job) sandbox.Result {
+			t.Error("the program ran")
+			return sandbox.Result{Status: sandbox.Completed}
+		}
 		_, err := f.Exec(t.Context(), who, codeapi.ExecRequest{Language: "py", Code: "x"})
 		require.ErrorContains(t, err, "cannot be read")
 		_, _, _, err = f.Upload(t.Context(), who, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "b")})
