@@ -227,6 +227,8 @@ func TestProblems(t *testing.T) {
 		"plan limit of nothing":     {"", []string{"CODEAPI_PLAN_LIMITS=free"}, "CODEAPI_PLAN_LIMITS (codeApi.planLimits) must be plans with their limits"},
 		"plan limit unknown":        {"", []string{"CODEAPI_PLAN_LIMITS=free time=5s"}, "must be plans with their limits"},
 		"plan limit twice":          {"", []string{"CODEAPI_PLAN_LIMITS=free atOnce=5 atOnce=6"}, "must be plans with their limits"},
+		"plan limit of zero":        {"", []string{"CODEAPI_PLAN_LIMITS=free perMinute=0"}, "must not limit anything to 0"},
+		"plan file of nothing":      {"", []string{"CODEAPI_PLAN_LIMITS=free maxFile=0KiB"}, "must not limit anything to 0"},
 		"plan of two limits":        {"", []string{"CODEAPI_PLAN_LIMITS=free atOnce=5,free perMinute=6"}, "must name each plan once"},
 		"plan timeout too short":    {"", []string{"CODEAPI_PLAN_LIMITS=free timeout=5ms"}, "must give no plan a timeout under 1s"},
 		"plan of a token":           {"", []string{"CODEAPI_PLANS=pro"}, "CODEAPI_PLANS (codeApi.plans) must be like"},

@@ -35,6 +35,7 @@ func parsePlanLimit(text string) (PlanLimit, error) {
 	given := map[string]bool{}
 	for _, word := range words[1:] {
 		name, value, _ := strings.Cut(word, "=")
+		before := p
 		err := errors.New(planHelp)
 		switch name {
 		case "timeout":
@@ -48,6 +49,9 @@ func parsePlanLimit(text string) (PlanLimit, error) {
 		}
 		if err != nil || given[name] {
 			return p, errors.New(planHelp)
+		}
+		if p == before { // nothing at all is not "no limit"
+			return p, errors.New("must not limit anything to 0: leave a limit out to have none")
 		}
 		given[name] = true
 	}

@@ -129,8 +129,8 @@ func TestSignedTokensWithoutAKey(t *testing.T) {
 	s.whose(ed.For(t, "anna"))
 	require.Equal(t, 1, s.count("SELECT count(*) FROM external_identities"))
 	require.Equal(t, "Invalid bearer token", s.refused(hosttokentest.New(t, defaultKeyID).For(t, "anna")), "a bad token is not nobody's")
-	_, _, errs := portico(t, s.env, "user", "disable", "admin")
-	require.Empty(t, errs)
+	code, _, errs := portico(t, s.env, "user", "disable", "admin")
+	require.Zero(t, code, errs)
 	require.Equal(t, 401, s.codeAs("", "/exec", map[string]any{"lang": "bash", "code": "true"}).code)
 }
 
@@ -241,23 +241,22 @@ func TestPeopleOfTwoTenants(t *testing.T) {
 		require.Equal(t, "completed", ended.Status, "%+v", ended)
 		require.Equal(t, 200, anna.do("DELETE", "/v1/files/"+up.SessionID+"/"+up.Files[0].FileID, nil).status)
 
-		code, list, _ := portico(t, s.env, "user", "list")
-		require.Zero(t, code)
+		_, list, _ := portico(t, s.env, "user", "list")
 		for _, tenant := range []string{"acme", "globex"} {
 			require.Regexp(t, `(?m)^u-\w+ +66f0a1-[0-9a-f]{16} +\S+ +enabled +librechat, tenant `+tenant+`: 66f0a1\s*$`, list)
 		}
 		// An operator shuts one of them out.
 		name := regexp.MustCompile(`(66f0a1-\w+) .*tenant acme`).FindStringSubmatch(list)[1]
-		_, _, errs := portico(t, s.env, "user", "disable", name)
-		require.Empty(t, errs)
+		code, _, errs := portico(t, s.env, "user", "disable", name)
+		require.Zero(t, code, errs)
 		require.Equal(t, 401, anna.do("GET", "/v1/files/"+up.SessionID, nil).status)
 		require.Equal(t, 200, other.do("GET", "/v1/files/"+up.SessionID, nil).status)
 		_, list, _ = portico(t, s.env, "user", "list")
 		require.Regexp(t, name+` .* disabled `, list)
 		_, log, _ := portico(t, s.env, "audit", "--user", name)
 		require.Regexp(t, `user\.disable +u-(?s:.*)user\.create +u-`, log)
-		_, _, errs = portico(t, s.env, "user", "enable", name)
-		require.Empty(t, errs)
+		code, _, errs = portico(t, s.env, "user", "enable", name)
+		require.Zero(t, code, errs)
 		require.Equal(t, 200, anna.do("GET", "/v1/files/"+up.SessionID, nil).status)
 	}, "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))
 }
