@@ -261,6 +261,20 @@ func TestPeopleOfTwoTenants(t *testing.T) {
 	}, "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))
 }
 
+// Tools of this server's toolsets that a person's program calls are that
+// person's to pay.
+func TestToolsetsOfAPerson(t *testing.T) {
+	t.Parallel()
+	ed := hosttokentest.New(t, defaultKeyID)
+	each(t, func(t *testing.T, s *instance) {
+		anna := person{s, func() string { return ed.For(t, "anna") }}
+		e := anna.exec("/v1/exec/programmatic", map[string]any{"code": "print(get_weather(city='Oslo')['city'])", "tools": []any{}, "toolsets": []string{"demo"}})
+		require.Equal(t, "completed", e.Status, "%+v", e)
+		require.Equal(t, "Oslo\n", e.Stdout)
+		require.Equal(t, 1, s.count("SELECT count(*) FROM tool_call_results c JOIN external_identities i ON i.uid = c.uid WHERE c.tool_name = 'get_weather' AND i.subject = 'anna'"))
+	}, "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))
+}
+
 // The requests that a page of LibreChat sends at once on somebody's first visit
 // make one user, over servers that share a database.
 func TestTheFirstRequestsOfAPersonAtOnce(t *testing.T) {

@@ -121,6 +121,7 @@ func TestTokensOfEachAlgorithmAndSource(t *testing.T) {
 			got, err := v.Verify(token)
 			require.NoError(t, err, name)
 			require.WithinDuration(t, time.Now(), got.IssuedAt, time.Minute)
+			require.Equal(t, time.UTC, got.IssuedAt.Location(), "databases compare times as they are written")
 			got.IssuedAt = time.Time{}
 			require.Equal(t, hosttoken.Claims{Issuer: "librechat", Tenant: "acme", Subject: "66f0", Plan: "pro", Worker: "w1"}, got, name)
 		}
@@ -202,6 +203,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 		require.NotContains(t, err.Error(), "66f0", name)
 		require.NotErrorIs(t, err, hosttoken.ErrNoKeys)
 	}
+	_, err = v.Verify(hosttokentest.New(t, "lc-"+strings.Repeat("x", 100)).For(t, "66f0"))
+	require.EqualError(t, err, `its kid "lc-`+strings.Repeat("x", 61)+`" is not that of any key`)
 	_, err = strict.Verify(with("tenant_id", nil))
 	require.Error(t, err, "a tenant is required")
 	_, err = strict.Verify(with("tenant_id", "acme"))

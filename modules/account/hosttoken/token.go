@@ -19,15 +19,24 @@ const (
 )
 
 // Why tokens are refused: for the log, never for whoever sent one. None repeats
-// anything of the token.
+// anything of the token but the beginning of its kid.
 var (
-	errTooLong    = fmt.Errorf("it is longer than %d bytes", maxToken)
-	errHeader     = errors.New("its header has another type than JWT, or extensions")
-	errUnknownKey = errors.New("its kid is not that of any key")
-	errAlgorithm  = errors.New("its algorithm is not that of its key")
-	errTimes      = errors.New("it lacks iat, or lives longer than it may")
-	errWho        = errors.New("its sub, tenant_id, plan_id or code_worker_id is missing, too long or no plain text")
+	errTooLong   = fmt.Errorf("it is longer than %d bytes", maxToken)
+	errHeader    = errors.New("its header has another type than JWT, or extensions")
+	errAlgorithm = errors.New("its algorithm is not that of its key")
+	errTimes     = errors.New("it lacks iat, or lives longer than it may")
+	errWho       = errors.New("its sub, tenant_id, plan_id or code_worker_id is missing, too long or no plain text")
 )
+
+// unknownKey is the kid of no key.
+type unknownKey string
+
+// maxShown is how much of a kid is shown, in bytes.
+const maxShown = 64
+
+func (u unknownKey) Error() string {
+	return fmt.Sprintf("its kid %q is not that of any key", string(u[:min(len(u), maxShown)]))
+}
 
 // Claimed reports whether a token says of itself that it is a host's, and no
 // session token, which is signed with HS256 and has no kid.
@@ -102,8 +111,11 @@ func plain(text string) bool {
 
 // reason is an error of the library without what it quotes of the token.
 func reason(err error) error {
+	if unknown, ok := errors.AsType[unknownKey](err); ok {
+		return unknown
+	}
 	for _, known := range []error{
-		ErrNoKeys, errHeader, errUnknownKey, errAlgorithm, jwt.ErrTokenMalformed, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenExpired,
+		ErrNoKeys, errHeader, errAlgorithm, jwt.ErrTokenMalformed, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenExpired,
 		jwt.ErrTokenNotValidYet, jwt.ErrTokenUsedBeforeIssued, jwt.ErrTokenInvalidIssuer, jwt.ErrTokenInvalidAudience,
 		jwt.ErrTokenRequiredClaimMissing,
 	} {

@@ -157,7 +157,7 @@ func (v *Verifier) key(kid string) (key, error) {
 	}
 	one, known := v.current[kid]
 	if !known {
-		return key{}, errUnknownKey
+		return key{}, unknownKey(kid)
 	}
 	return one, nil
 }
