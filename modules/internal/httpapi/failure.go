@@ -38,14 +38,20 @@ func (f *failure) ContentType(string) string { return "application/json" }
 func (a *API) public(ctx context.Context, err error) *failure {
 	e := a.explain(ctx, err)
 	f := &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)}
-	if e.RetryAfter > 0 {
-		f.headers = http.Header{"Retry-After": {strconv.Itoa(RetryAfter(e))}}
+	if seconds, said := retryAfter(e); said {
+		f.headers = http.Header{"Retry-After": {seconds}}
 	}
 	return f
 }
 
 // RetryAfter is when trying again can help, in whole seconds, at least one.
 func RetryAfter(e *errs.Error) int { return max(1, int(e.RetryAfter.Seconds()+0.999)) }
+
+// retryAfter is the header of that name. Every 429 has it: clients that wait by
+// it fail at once without it.
+func retryAfter(e *errs.Error) (seconds string, said bool) {
+	return strconv.Itoa(RetryAfter(e)), e.RetryAfter > 0 || e.Code == errs.RateLimited
+}
 
 // explain makes any error one that may be shown, and logs what may not.
 func (a *API) explain(ctx context.Context, err error) *errs.Error {
@@ -74,8 +80,8 @@ func (a *API) fail(c *gin.Context, err error) {
 	if c.Writer.Written() {
 		return // part of another answer is out; a second one would corrupt it
 	}
-	if e.RetryAfter > 0 {
-		c.Header("Retry-After", strconv.Itoa(RetryAfter(e)))
+	if seconds, said := retryAfter(e); said {
+		c.Header("Retry-After", seconds)
 	}
 	if op, known := a.route(c); known && op.Refusal != nil {
 		c.JSON(e.Code.Status(), op.Refusal(e, TraceID(ctx)))
@@ -87,6 +93,9 @@ func (a *API) fail(c *gin.Context, err error) {
 // Fail writes the envelope of an error for a handler that is not an operation.
 func Fail(w http.ResponseWriter, e *errs.Error) {
 	w.Header().Set("Content-Type", "application/json")
+	if seconds, said := retryAfter(e); said {
+		w.Header().Set("Retry-After", seconds)
+	}
 	w.WriteHeader(e.Code.Status())
 	_ = json.NewEncoder(w).Encode(&failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail}) // a client that is gone
 }
