@@ -88,8 +88,9 @@ func TestFilesOfFailedProgramsAreNotKept(t *testing.T) {
 	})
 }
 
-// What a request names and the user does not have is said where clients show
-// it. Nothing tells a foreign file from one that does not exist.
+// A request that names files which the user does not have is refused before
+// anything runs, with the names that the request gave them. Nothing tells a
+// foreign file from one that was deleted, expired or never was.
 func TestMissingFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
@@ -102,10 +103,14 @@ func TestMissingFilesAreNamed(t *testing.T) {
 			"/exec/programmatic": {"code": "import os; print(*os.listdir('.'))", "files": []any{hers.ref(""), none, map[string]any{"id": "x"}}},
 		} {
 			e := s.codeAs(ben, path, body)
-			require.Equal(t, []string{"hers.txt", "none.txt", "a file without a name"}, e.MissingFiles)
-			require.Contains(t, e.Stderr, "because they are deleted, expired or not yours: hers.txt, none.txt, a file without a name.")
-			require.Empty(t, strings.TrimSpace(e.Stdout))
+			require.Equal(t, 403, e.code)
+			require.Equal(t, "error", e.Status)
+			require.Equal(t, "Unauthorized file reference", e.Error)
+			require.Equal(t, "Unauthorized file reference. Deleted, expired or not yours: hers.txt, none.txt, a file without a name. Upload them again.", e.Message)
+			require.Empty(t, e.SessionID)
 		}
+		require.Equal(t, 1, s.count("SELECT count(*) FROM code_sessions"), "nothing was begun")
+		require.Zero(t, s.app.Engine.Stats().Jobs)
 		fine := s.code("/exec", map[string]any{"lang": "bash", "code": "cat hers.txt", "files": []any{hers.ref("")}})
 		require.Equal(t, "secret", fine.Stdout)
 		require.Empty(t, fine.Stderr)

@@ -37,7 +37,6 @@ type ended struct {
 	Files                          []file
 	DeletedFiles                   []string       `json:"deleted_files"`
 	RetryAfter                     int            `json:"retry_after_seconds"`
-	MissingFiles                   []string       `json:"missing_files"`
 	ArtifactDelivery               map[string]any `json:"artifact_delivery"`
 	ErrorCode                      string         `json:"error_code"`
 	ToolCallsMade                  int            `json:"tool_calls_made"`
@@ -122,16 +121,24 @@ func TestExecLanguagesAndFailures(t *testing.T) {
 			require.Equal(t, "default", e.header.Get("X-CodeAPI-Execution-Profile"))
 		}
 		for body, want := range map[string]string{
-			`{"lang":"rs","code":"x"}`:                                  "Unsupported language: rs",
-			`{"lang":"py"}`:                                             "code is required",
-			`{"lang":"py","code":" "}`:                                  "code is required",
-			`{"code":"x"}`:                                              "Unsupported language: ",
-			`{"lang":"py","code":"x","timeout":5}`:                      "timeout must be from 1000 to 300000 milliseconds.",
-			`{"lang":"py","code":"x","timeout":"5"}`:                    "timeout must be a number",
-			`{"lang":"py","code":"x","args":["\u0000"]}`:                "args must not hold NUL.",
-			`{"lang":"py","code":"x","files":{}}`:                       "files must be a list",
-			`{"lang":"py","code":"x","files":[{"id":5}]}`:               "files.id must be a text",
-			`{"lang":"py","code":"` + strings.Repeat("x", 5<<20) + `"}`: "code must not be larger than 4194304 bytes.",
+			`{"lang":"rs","code":"x"}`:                    "Unsupported language: rs",
+			`{"lang":"py"}`:                               "code is required",
+			`{"lang":"py","code":" "}`:                    "code is required",
+			`{"code":"x"}`:                                "Unsupported language: ",
+			`{"lang":"py","code":"x","timeout":5}`:        "timeout must be from 1000 to 300000 milliseconds.",
+			`{"lang":"py","code":"x","timeout":"5"}`:      "timeout must be a number",
+			`{"lang":"py","code":"x","args":["\u0000"]}`:  "args must not hold NUL.",
+			`{"lang":"py","code":"x","files":{}}`:         "files must be a list",
+			`{"lang":"py","code":"x","files":[{"id":5}]}`: "files.id must be a text",
+			`{"lang":"py","code":"x","timeout":{}}`:       "timeout must be a number",
+			`{"lang":"py","code":"x","timeout":-1}`:       "timeout must be a number of milliseconds.",
+			`{"lang":"py","code":"x","timeout":1e300}`:    "timeout must be a number of milliseconds.",
+			`{"lang":"py","code":"x","files":[{"name":"` + strings.Repeat("d/", 10) + `f"}]}`:   "files[0].name must be a path below /mnt/data of at most 256 characters and 10 levels",
+			`{"lang":"py","code":"x","files":[{},{"name":"` + strings.Repeat("d", 257) + `"}]}`: "files[1].name must be a path below /mnt/data of at most 256 characters and 10 levels",
+			`{"lang":"py","code":"x","files":[{"kind":"team"}]}`:                                "files[0].kind must be user, agent or skill",
+			`{"lang":"py","code":"x","files":[{"kind":"user","version":1}]}`:                    "files[0].version is for kind skill only",
+			`{"lang":"py","code":"x","files":[{"kind":"skill","version":"v1"}]}`:                "files[0].version must be a number",
+			`{"lang":"py","code":"` + strings.Repeat("x", 5<<20) + `"}`:                         "code must not be larger than 4194304 bytes.",
 		} {
 			e := s.code("/exec", body)
 			require.Contains(t, []int{400, 413}, e.code)
@@ -213,8 +220,6 @@ func TestFilesInAndOut(t *testing.T) {
 		in := []map[string]any{
 			{"id": up.Files[0].FileID, "name": "data.csv", "session_id": up.SessionID},
 			{"id": up.Files[0].FileID, "name": "deep/copy.csv", "storage_session_id": up.SessionID, "resource_id": "user-1", "kind": "user"},
-			{"id": strings.Repeat("x", 21), "name": "missing.csv", "session_id": up.SessionID},
-			{"id": "short", "name": "odd.csv", "session_id": up.SessionID},
 		}
 		e := s.code("/exec", map[string]any{"lang": "py", "files": in, "code": `
 import os, pandas as pd
@@ -613,9 +618,9 @@ func TestCodeOfAnotherUser(t *testing.T) {
 		}
 		require.Equal(t, 404, s.send(ben, "DELETE", "/files/"+f.SessionID+"/"+f.ID, nil).status)
 		require.JSONEq(t, `[]`, s.send(ben, "GET", "/files/"+f.SessionID, nil).raw)
-		theirs := s.codeAs(ben, "/exec", map[string]any{
-			"lang": "bash", "code": "ls", "session_id": f.SessionID, "files": []map[string]any{{"id": f.ID, "name": "x", "session_id": f.SessionID}},
-		})
+		theirs := s.codeAs(ben, "/exec", map[string]any{"lang": "bash", "code": "ls", "files": []map[string]any{{"id": f.ID, "name": "x", "session_id": f.SessionID}}})
+		require.Equal(t, 403, theirs.code)
+		theirs = s.codeAs(ben, "/exec", map[string]any{"lang": "bash", "code": "ls", "session_id": f.SessionID})
 		require.Empty(t, theirs.Stdout)
 		require.NotEqual(t, f.SessionID, theirs.SessionID)
 		require.Equal(t, "secret.txt\n", s.code("/exec", map[string]any{"lang": "bash", "code": "ls", "session_id": f.SessionID}).Stdout)

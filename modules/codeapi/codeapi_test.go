@@ -160,13 +160,17 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			},
 			"Delete": func() { require.ErrorIs(t, f.Delete(ctx, ben, session, id), codeapi.ErrFileMissing) },
 			"Exec": func() {
-				r, err := f.Exec(ctx, ben, codeapi.ExecRequest{Language: "py", Code: "x", Session: session, Files: refs})
+				_, err := f.Exec(ctx, ben, codeapi.ExecRequest{Language: "py", Code: "x", Files: refs})
+				require.ErrorIs(t, err, codeapi.ErrFileReference)
+				r, err := f.Exec(ctx, ben, codeapi.ExecRequest{Language: "py", Code: "x", Session: session})
 				require.NoError(t, err)
 				require.NotEqual(t, session, r.Session)
 				require.Empty(t, found)
 			},
 			"Start": func() {
-				r, err := f.Start(ctx, ben, codeapi.ProgramRequest{Code: "x", Session: session, Files: refs})
+				_, err := f.Start(ctx, ben, codeapi.ProgramRequest{Code: "x", Files: refs})
+				require.ErrorIs(t, err, codeapi.ErrFileReference)
+				r, err := f.Start(ctx, ben, codeapi.ProgramRequest{Code: "x", Session: session})
 				require.NoError(t, err)
 				require.NotEqual(t, session, r.Session)
 				require.Empty(t, found)
@@ -256,6 +260,8 @@ func TestNamesOfFiles(t *testing.T) {
 		"a.txt": "a.txt", "a/b.txt": "a/b.txt", "../../etc/passwd": "etc/passwd", "/etc/passwd": "etc/passwd", "/mnt/data/x": "x",
 		`C:\x\y`: "C:/x/y", "a//b/./c": "a/b/c", "": "", ".": "", "/": "", "..": "", "a\x00b": "", "a\nb": "", "\xff": "",
 		"ä.txt": "ä.txt", strings.Repeat("x", 256): "", strings.Repeat("x/", 600): "",
+		strings.Repeat("a/", 9) + "b": "a/a/a/a/a/a/a/a/a/b", strings.Repeat("a/", 10) + "b": "", strings.Repeat("ä", 127) + "/" + strings.Repeat("ö", 127): strings.Repeat("ä", 127) + "/" + strings.Repeat("ö", 127),
+		strings.Repeat("x", 128) + "/" + strings.Repeat("y", 128): "",
 	} {
 		require.Equal(t, want, codeapi.CleanName(name), "%q", name)
 	}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"time"
+	"strconv"
 
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -19,22 +19,26 @@ import (
 func (c controller) registerFiles(raw func(httpapi.Operation, handler)) {
 	raw(httpapi.Operation{
 		ID: "upload-file", Method: http.MethodPost, Path: "/upload", Summary: "Store a file in a session of its own",
-		Description: "multipart/form-data with the part file.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile,
+		Description: "multipart/form-data with the part file. The field read_only makes it a file that programs cannot write and that stays what it is; " +
+			"kind, id and version say whom it belongs to on the client's side.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile,
 		Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.upload)
 	raw(httpapi.Operation{
 		ID: "upload-files", Method: http.MethodPost, Path: "/upload/batch", Summary: "Store files in a session of their own",
-		Description: "multipart/form-data with parts file. Each file has its own result; 400 when no file was stored.",
+		Description: "multipart/form-data with parts file, and the fields of /upload, which are for all of them. Each file has its own result; 400 when no file was stored.",
 		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile, Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.uploadBatch)
 	raw(httpapi.Operation{
 		ID: "list-session-files", Method: http.MethodGet, Path: "/files/{session}", Summary: "The files of a session",
-		Answers: []any{[]objectBody{}}, Errors: []errs.Code{errs.Conflict},
+		Description: "detail, in the query, is full, the default; normalized, with what a request needs to name the file; summary; or simple, names only.",
+		Answers:     []any{[]objectBody{}, []normalizedBody{}, []summaryBody{}, []string{}}, Errors: []errs.Code{errs.Conflict},
 	}, c.list)
-	raw(httpapi.Operation{
-		ID: "delete-session-file", Method: http.MethodDelete, Path: "/files/{session}/{file}", Summary: "Delete a file",
-		Answers: []any{codeMessage{}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
-	}, c.remove)
+	for id, path := range map[string]string{"delete-session-file": "/files/{session}/{file}", "delete-session-object": "/sessions/{session}/objects/{file}"} {
+		raw(httpapi.Operation{
+			ID: id, Method: http.MethodDelete, Path: path, Summary: "Delete a file",
+			Answers: []any{codeMessage{}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
+		}, c.remove)
+	}
 	raw(httpapi.Operation{
 		ID: "download-session-file", Method: http.MethodGet, Path: "/download/{session}/{file}", Summary: "A file's content",
 		Errors: []errs.Code{errs.NotFound, errs.Conflict},
@@ -69,9 +73,10 @@ type uploadedFile struct {
 
 // form is what an upload brings.
 type form struct {
-	owner  FileOwner
-	files  []Upload
-	spools []*os.File // of files, one each
+	owner    FileOwner
+	readOnly bool
+	files    []Upload
+	spools   []*os.File // of files, one each
 }
 
 // maxField is the longest value of a form field, in bytes.
@@ -116,6 +121,10 @@ func (c controller) part(f *form, part *multipart.Part) error {
 			f.owner.ResourceID = string(value)
 		case "version":
 			f.owner.Version = string(value)
+		case "read_only":
+			if f.readOnly, err = strconv.ParseBool(string(value)); err != nil {
+				return errs.New(errs.Invalid, "read_only must be true or false.")
+			}
 		}
 		return err
 	}
@@ -189,6 +198,9 @@ func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Acto
 	if len(f.files) == 0 {
 		return uploadedBody{}, nil, errs.New(errs.Invalid, "No file was sent").Do("Send each file as a part file.")
 	}
+	for i := range f.files {
+		f.files[i].ReadOnly = f.readOnly
+	}
 	session, files, problems, err := c.Upload(r.Context(), who, f.owner, f.files)
 	if err != nil {
 		return uploadedBody{}, nil, err
@@ -210,44 +222,6 @@ func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Acto
 		body.Message = "partial_success"
 	}
 	return body, problems, nil
-}
-
-// objectBody describes a file as clients of all generations read it.
-type objectBody struct {
-	ID               string            `json:"id"`
-	Name             string            `json:"name"` // session/file.ext
-	Filename         string            `json:"filename"`
-	SessionID        string            `json:"session_id"`
-	StorageSessionID string            `json:"storage_session_id"`
-	Size             int64             `json:"size"`
-	LastModified     time.Time         `json:"lastModified"`
-	ETag             string            `json:"etag"`
-	ContentType      string            `json:"contentType"`
-	Kind             string            `json:"kind,omitempty"`
-	ResourceID       string            `json:"resource_id,omitempty"`
-	Version          string            `json:"version,omitempty"`
-	Metadata         map[string]string `json:"metadata"`
-}
-
-func toObjectBody(f File) objectBody {
-	return objectBody{
-		ID: f.ID, Name: f.SessionID + "/" + f.ID + path.Ext(f.Name), Filename: f.Name, SessionID: f.SessionID, StorageSessionID: f.SessionID,
-		Size: f.Size, LastModified: f.CreatedAt, ETag: f.Digest, ContentType: f.ContentType,
-		Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version,
-		Metadata: map[string]string{"content-type": f.ContentType, "original-filename": f.Name},
-	}
-}
-
-func (c controller) list(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
-	files, err := c.Files(r.Context(), who, r.PathValue("session"))
-	if err != nil {
-		return err
-	}
-	list := make([]objectBody, len(files))
-	for i, f := range files {
-		list[i] = toObjectBody(f)
-	}
-	return write(w, http.StatusOK, list)
 }
 
 func (c controller) object(w http.ResponseWriter, r *http.Request, who actor.Actor) error {

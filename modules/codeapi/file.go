@@ -23,6 +23,8 @@ type File struct {
 	Size        int64
 	ContentType string
 	Digest      string // SHA-256 of the content, hexadecimal
+	// ReadOnly files cannot be written by programs, and stay what they are.
+	ReadOnly bool
 	// Owner is whom the file belongs to on the client's side.
 	Owner     FileOwner
 	CreatedAt time.Time
@@ -54,13 +56,17 @@ func (r FileRef) name() string {
 var (
 	ErrFileMissing = errs.New(errs.NotFound, "File not found")
 	ErrBadID       = errs.New(errs.Invalid, "Invalid session or file id")
+	// ErrFileReference is returned for a request that names files which are
+	// deleted, expired or somebody else's: nothing tells these apart.
+	ErrFileReference = errs.New(errs.Forbidden, "Unauthorized file reference")
 )
 
 // Upload is a file as it comes in.
 type Upload struct {
-	Name string
-	Body io.ReadSeeker
-	Size int64 // of Body, in bytes
+	Name     string
+	Body     io.ReadSeeker
+	Size     int64 // of Body, in bytes
+	ReadOnly bool  // see File
 }
 
 // key is where a file's content is in object storage.
@@ -95,8 +101,15 @@ func digest(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Limits of a file's name. nameLimits says them in words.
+const (
+	maxName    = 256 // characters
+	maxLevels  = 10  // the file's own name is one
+	nameLimits = "256 characters and 10 levels"
+)
+
 // cleanName makes a file's name relative to the program's folder. It is empty
-// for a name that no file there can have.
+// for a name that no file there can have, and for one over the limits.
 func cleanName(name string) string {
 	name = strings.ReplaceAll(name, `\`, "/")
 	name = strings.TrimPrefix(name, "/mnt/data/")
@@ -110,7 +123,7 @@ func cleanName(name string) string {
 			return ""
 		}
 	}
-	if len(name) > 1024 {
+	if utf8.RuneCountInString(name) > maxName || strings.Count(name, "/") >= maxLevels {
 		return ""
 	}
 	return name

@@ -64,9 +64,6 @@ type Reply struct {
 	// Made is how many tool calls it had made: those that the caller was asked
 	// for, and those of toolsets.
 	Made int
-	// Missing are the names of files that the request asked for and the user
-	// does not have.
-	Missing []string
 }
 
 // failure is the code of a cause, empty for none.

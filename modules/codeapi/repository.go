@@ -33,6 +33,7 @@ type fileRow struct {
 	Kind        string
 	ResourceID  string
 	Version     string
+	ReadOnly    bool
 	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
 }
 
@@ -41,14 +42,14 @@ func (fileRow) TableName() string { return "code_files" }
 
 func (r fileRow) file() File {
 	return File{
-		ID: r.FileID, SessionID: r.SessionID, Name: r.Name, Size: r.Size, ContentType: r.ContentType, Digest: r.Digest,
+		ID: r.FileID, SessionID: r.SessionID, Name: r.Name, Size: r.Size, ContentType: r.ContentType, Digest: r.Digest, ReadOnly: r.ReadOnly,
 		Owner: FileOwner{Kind: r.Kind, ResourceID: r.ResourceID, Version: r.Version}, CreatedAt: r.CreatedAt.UTC(),
 	}
 }
 
 func toRow(uid string, f File) fileRow {
 	return fileRow{
-		FileID: f.ID, SessionID: f.SessionID, UID: uid, Name: f.Name, Size: f.Size, ContentType: f.ContentType, Digest: f.Digest,
+		FileID: f.ID, SessionID: f.SessionID, UID: uid, Name: f.Name, Size: f.Size, ContentType: f.ContentType, Digest: f.Digest, ReadOnly: f.ReadOnly,
 		Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version, CreatedAt: f.CreatedAt,
 	}
 }

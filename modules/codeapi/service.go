@@ -41,7 +41,7 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 	for i, u := range uploads {
 		switch u.Name = cleanName(u.Name); {
 		case u.Name == "":
-			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have.")
+			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have.").Do("Give it a name of at most " + nameLimits + ".")
 			continue
 		case u.Size > largest:
 			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", largest)
@@ -57,7 +57,7 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 
 // put stores a file's content. It counts once record was called.
 func (s *Service) put(ctx context.Context, a actor.Actor, session string, u Upload, owner FileOwner) (File, error) {
-	f := File{ID: newID(), SessionID: session, Name: u.Name, Size: u.Size, Owner: owner, CreatedAt: s.Now()}
+	f := File{ID: newID(), SessionID: session, Name: u.Name, Size: u.Size, ReadOnly: u.ReadOnly, Owner: owner, CreatedAt: s.Now()}
 	var err error
 	if f.ContentType, f.Digest, err = describe(u); err != nil {
 		return f, err

@@ -27,7 +27,6 @@ type ExecResult struct {
 	Session  string
 	Result   sandbox.Result
 	Produced Produced
-	Missing  []string // files of the request that the user does not have
 }
 
 // settleTimeout bounds what is stored after a program has ended, whose caller
@@ -57,7 +56,7 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	if err != nil {
 		return ExecResult{}, err
 	}
-	out := ExecResult{Session: w.session, Missing: w.missing}
+	out := ExecResult{Session: w.session}
 	if out.Result, err = x.Result(); err != nil {
 		return ExecResult{}, err
 	}

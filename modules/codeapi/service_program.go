@@ -172,7 +172,7 @@ func (s *Service) follow(e *execution) {
 	close(e.dead)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), settleTimeout)
 	defer cancel()
-	reply := Reply{Session: e.work.session, Result: result, Missing: e.work.missing}
+	reply := Reply{Session: e.work.session, Result: result}
 	if err == nil {
 		reply.Cause = cause(e.ctx, result)
 	} else if reply.Cause = e.interrupted(err); reply.Cause != "" {

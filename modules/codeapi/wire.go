@@ -2,11 +2,8 @@ package codeapi
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 
@@ -14,26 +11,6 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 )
-
-// fileRefBody is an input file in the forms of all generations of clients.
-type fileRefBody struct {
-	_                struct{} `additionalProperties:"true"`
-	ID               string   `json:"id"`
-	Name             string   `json:"name"`
-	SessionID        string   `json:"session_id"`
-	StorageSessionID string   `json:"storage_session_id"`
-}
-
-func toRefs(files []fileRefBody) []FileRef {
-	refs := make([]FileRef, len(files))
-	for i, f := range files {
-		refs[i] = FileRef{ID: f.ID, SessionID: f.StorageSessionID, Name: f.Name}
-		if refs[i].SessionID == "" {
-			refs[i].SessionID = f.SessionID
-		}
-	}
-	return refs
-}
 
 // milliseconds is a time limit as clients write it.
 type milliseconds float64
@@ -63,8 +40,12 @@ func (b codeProgram) request() (ExecRequest, error) {
 		return ExecRequest{}, err
 	}
 	args, err := arguments(b.Args)
+	if err != nil {
+		return ExecRequest{}, err
+	}
+	files, err := toRefs(b.Files)
 	return ExecRequest{
-		Language: first(b.Lang, b.Language), Code: b.Code, Args: args, Session: b.SessionID, Files: toRefs(b.Files), Timeout: timeout,
+		Language: first(b.Lang, b.Language), Code: b.Code, Args: args, Session: b.SessionID, Files: files, Timeout: timeout,
 	}, err
 }
 
@@ -132,6 +113,10 @@ type askedResult struct {
 
 func (b codeProgramWithTools) request(id string) (ProgramRequest, error) {
 	timeout, err := b.Timeout.duration()
+	if err != nil {
+		return ProgramRequest{}, err
+	}
+	files, err := toRefs(b.Files)
 	tools := make([]stub.Tool, len(b.Tools))
 	for i, t := range b.Tools {
 		if t.Name == "" {
@@ -141,7 +126,7 @@ func (b codeProgramWithTools) request(id string) (ProgramRequest, error) {
 	}
 	return ProgramRequest{
 		Language: first(b.Lang, b.Language), Code: b.Code, Tools: tools, Toolsets: b.Toolsets, Session: b.SessionID,
-		Files: toRefs(b.Files), Timeout: timeout, RequestID: id,
+		Files: files, Timeout: timeout, RequestID: id,
 	}, err
 }
 
@@ -163,41 +148,6 @@ func (b codeProgramWithTools) results() []ToolResult {
 	return results
 }
 
-// codeFile is a file in answers, with the field names of all generations.
-type codeFile struct {
-	ID               string            `json:"id"`
-	Name             string            `json:"name"`
-	Path             string            `json:"path"`
-	SessionID        string            `json:"session_id"`
-	StorageSessionID string            `json:"storage_session_id"`
-	Size             int64             `json:"size"`
-	ContentType      string            `json:"contentType"`
-	Kind             string            `json:"kind,omitempty"`
-	ResourceID       string            `json:"resource_id,omitempty"`
-	Version          string            `json:"version,omitempty"`
-	Inherited        bool              `json:"inherited,omitempty"`
-	ModifiedFrom     map[string]string `json:"modified_from,omitempty"`
-}
-
-func toCodeFile(f File) codeFile {
-	return codeFile{
-		ID: f.ID, Name: f.Name, Path: path.Join(sandbox.WorkDir, f.Name), SessionID: f.SessionID, StorageSessionID: f.SessionID,
-		Size: f.Size, ContentType: f.ContentType, Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version,
-	}
-}
-
-func toCodeFiles(p Produced) []codeFile {
-	files := make([]codeFile, len(p.Files))
-	for i, f := range p.Files {
-		files[i] = toCodeFile(f.File)
-		files[i].Inherited = f.Inherited
-		if f.From != nil {
-			files[i].ModifiedFrom = map[string]string{"id": f.From.ID, "storage_session_id": f.From.SessionID}
-		}
-	}
-	return files
-}
-
 // codeEnded is a program that ran to its end.
 type codeEnded struct {
 	Status           string            `json:"status"`
@@ -207,10 +157,10 @@ type codeEnded struct {
 	Files            []codeFile        `json:"files"`
 	DeletedFiles     []string          `json:"deleted_files,omitempty"`
 	DroppedFiles     int               `json:"dropped_files,omitempty"`
-	MissingFiles     []string          `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
 	ArtifactDelivery *artifactDelivery `json:"artifact_delivery,omitempty" doc:"Set when new files could not be kept"`
 	Code             int               `json:"code" doc:"The program's exit code"`
 	WallTime         int64             `json:"wall_time" doc:"In milliseconds"`
+	Message          string            `json:"message,omitempty" doc:"The limit that ended it, if one did"`
 	ErrorCode        sandbox.Failure   `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
 	ToolCallsMade    int               `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
@@ -218,52 +168,28 @@ type codeEnded struct {
 func toCodeEnded(x ExecResult) codeEnded {
 	r, p := x.Result, x.Produced
 	return codeEnded{
-		Status: string(r.Status), SessionID: x.Session, Stdout: r.Stdout, Stderr: withMissing(withRefused(r.Stderr, p), x.Missing), Files: toCodeFiles(p),
+		Status: string(r.Status), SessionID: x.Session, Stdout: r.Stdout, Stderr: withRefused(r.Stderr, p), Files: toCodeFiles(p),
 		ArtifactDelivery: toArtifactDelivery(p),
-		DeletedFiles:     p.Deleted, DroppedFiles: p.Dropped, MissingFiles: x.Missing, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
-		ErrorCode: r.Status.Failure(),
+		DeletedFiles:     p.Deleted, DroppedFiles: p.Dropped, Code: r.ExitCode, WallTime: r.Duration.Milliseconds(),
+		Message: limitOf(r.Status), ErrorCode: r.Status.Failure(),
 	}
 }
 
-// artifactDelivery says that files of a program were not kept.
-type artifactDelivery struct {
-	Code      string `json:"code" enum:"artifact_delivery_failed"`
-	Status    string `json:"status" enum:"failed"`
-	Attempted int    `json:"attempted"`
-	Delivered int    `json:"delivered"`
-	Failed    int    `json:"failed"`
-}
+// Limits of programs in the words that clients know.
+const (
+	timeExceeded   = "Time limit exceeded"
+	memoryExceeded = "Out of memory"
+)
 
-func toArtifactDelivery(p Produced) *artifactDelivery {
-	if p.Refused == nil {
-		return nil
+// limitOf is the limit that a status means, if any.
+func limitOf(s sandbox.Status) string {
+	switch s {
+	case sandbox.TimedOut:
+		return timeExceeded
+	case sandbox.OutOfMemory:
+		return memoryExceeded
 	}
-	return &artifactDelivery{Code: "artifact_delivery_failed", Status: "failed", Attempted: p.Undelivered, Failed: p.Undelivered}
-}
-
-// withRefused says that files of the program were not kept.
-func withRefused(stderr string, p Produced) string {
-	e, ok := errors.AsType[*errs.Error](p.Refused)
-	if !ok {
-		return stderr
-	}
-	return sandbox.Note(stderr, fmt.Sprintf("%d new files of the program were not kept: %s", p.Undelivered, sentence(e)))
-}
-
-// maxNamed is how many missing files are named in stderr.
-const maxNamed = 20
-
-// withMissing says which files the program did not find. It stands in stderr
-// because clients show little else.
-func withMissing(stderr string, missing []string) string {
-	if len(missing) == 0 {
-		return stderr
-	}
-	names := strings.Join(missing[:min(len(missing), maxNamed)], ", ")
-	if more := len(missing) - maxNamed; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return sandbox.Note(stderr, "Files that are not in "+sandbox.WorkDir+", because they are deleted, expired or not yours: "+names+". Upload them again.")
+	return ""
 }
 
 // codePaused is a program that waits for calls. Some clients look for the
@@ -292,7 +218,6 @@ type codeOver struct {
 	Error             *string           `json:"error" nullable:"true"`
 	DeletedFiles      []string          `json:"deleted_files,omitempty"`
 	DroppedFiles      int               `json:"dropped_files,omitempty"`
-	MissingFiles      []string          `json:"missing_files,omitempty" doc:"Files of the request that are deleted, expired or not the user's; stderr names them, too"`
 	ArtifactDelivery  *artifactDelivery `json:"artifact_delivery,omitempty" doc:"Set when new files could not be kept"`
 	Code              int               `json:"code" doc:"The program's exit code"`
 	WallTime          int64             `json:"wall_time" doc:"What its clock counted, in milliseconds"`
@@ -309,10 +234,10 @@ func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 	}
 	end := codeOver{
 		Status: "completed", SessionID: r.Session, Stdout: r.Result.Stdout, Stderr: r.Result.Stderr, Files: toCodeFiles(r.Produced),
-		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, MissingFiles: r.Missing, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
+		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
 		ErrorCode: r.Cause.failure(), ToolCallsMade: r.Made,
 	}
-	end.Stderr, end.ArtifactDelivery = withMissing(withRefused(end.Stderr, r.Produced), r.Missing), toArtifactDelivery(r.Produced)
+	end.Stderr, end.ArtifactDelivery = withRefused(end.Stderr, r.Produced), toArtifactDelivery(r.Produced)
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}

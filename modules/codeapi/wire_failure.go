@@ -22,10 +22,10 @@ func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
 	case TimeLimit:
 		status, said = http.StatusRequestTimeout, "Execution timeout"
 		if phrases {
-			said = "Time limit exceeded"
+			said = timeExceeded
 		}
 	case MemoryLimit:
-		said = "Out of memory"
+		said = memoryExceeded
 	case RoundLimit:
 		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
 	case IdleLimit:

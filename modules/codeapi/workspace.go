@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -23,7 +24,6 @@ type workspace struct {
 	session string
 	inputs  map[string]File // by the name the program finds
 	files   []sandbox.File
-	missing []string // names of files that the request asks for and the user does not have
 }
 
 // Produced is what became of a program's files.
@@ -43,7 +43,8 @@ type Produced struct {
 // ProducedFile is a file that was there when the program had ended.
 type ProducedFile struct {
 	File
-	// Inherited is set for an input that the program did not change.
+	// Inherited is set for an input that the program did not change, and for
+	// every read-only one.
 	Inherited bool
 	// From is the input that the program changed.
 	From *FileRef
@@ -51,6 +52,7 @@ type ProducedFile struct {
 
 // workspace finds the files of a request: those of the session it continues,
 // and those it names, which come first and belong to the session from now on.
+// It returns ErrFileReference when the user does not have one of the latter.
 func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, refs []FileRef) (workspace, error) {
 	w := workspace{session: newID(), inputs: map[string]File{}}
 	if len(refs) > s.Settings.MaxFiles {
@@ -60,11 +62,12 @@ func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, 
 		return w, err
 	}
 	named := map[string]File{}
+	var missing []string
 	var size int64 // of all that is named, however often
 	for _, ref := range refs {
 		f, err := s.named(ctx, a, ref)
 		if errors.Is(err, ErrFileMissing) {
-			w.missing = append(w.missing, ref.name())
+			missing = append(missing, ref.name())
 			continue
 		}
 		if err != nil {
@@ -72,6 +75,9 @@ func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, 
 		}
 		size += f.Size
 		named[f.Name], w.inputs[f.Name] = f, f
+	}
+	if len(missing) > 0 {
+		return w, ErrFileReference.Do("Deleted, expired or not yours: " + someOf(missing) + ". Upload them again.")
 	}
 	for name, f := range w.inputs {
 		if _, counted := named[name]; !counted {
@@ -84,6 +90,17 @@ func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, 
 	}
 	s.load(a, &w)
 	return w, s.use(ctx, a, w, named)
+}
+
+// maxListed is how many names one message holds.
+const maxListed = 20
+
+func someOf(names []string) string {
+	text := strings.Join(names[:min(len(names), maxListed)], ", ")
+	if more := len(names) - maxListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // resume finds the files of a session that is continued. One that is unknown is
@@ -140,7 +157,7 @@ func (s *Service) use(ctx context.Context, a actor.Actor, w workspace, named map
 func (s *Service) load(a actor.Actor, w *workspace) {
 	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
 		f := w.inputs[name]
-		w.files = append(w.files, sandbox.File{Path: name, Size: f.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
+		w.files = append(w.files, sandbox.File{Path: name, Size: f.Size, ReadOnly: f.ReadOnly, Open: func(ctx context.Context) (io.ReadCloser, error) {
 			return s.content(ctx, a, f)
 		}})
 	}
@@ -174,21 +191,23 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 		left[out.Path] = true
 		before, known := w.inputs[out.Path]
 		switch {
+		case known && before.ReadOnly: // whatever the program put in its place
 		case known && (out.Unchanged || before.Digest == digest(out.Content)):
 			before.Name = out.Path
 			p.Files = append(p.Files, ProducedFile{File: before, Inherited: true})
-		case int64(len(out.Content)) > largest:
+		case int64(len(out.Content)) > largest, cleanName(out.Path) != out.Path: // no request could name it
 			p.Dropped++
 		default:
 			fresh = append(fresh, out)
 			room += int64(len(out.Content))
 		}
 	}
-	if result.OutputsDropped == 0 {
-		for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
-			if !left[name] {
-				p.Deleted = append(p.Deleted, name)
-			}
+	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
+		switch {
+		case w.inputs[name].ReadOnly:
+			p.Files = append(p.Files, ProducedFile{File: w.inputs[name], Inherited: true})
+		case !left[name] && result.OutputsDropped == 0:
+			p.Deleted = append(p.Deleted, name)
 		}
 	}
 	made, err := s.store(ctx, a, w, fresh, room)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"os"
 )
 
 // File is one file in a folder of the sandbox.
@@ -18,6 +19,9 @@ type File struct {
 	// pieces, so that a large file is never whole in the server's memory.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 	Size int64
+	// ReadOnly is set for an input that the program may not write. Its folder
+	// stays the program's own, so that it may still replace or remove the file.
+	ReadOnly bool
 	// Unchanged is set for an output that Collect.Known knows; it has no
 	// Content.
 	Unchanged bool
@@ -30,6 +34,14 @@ func (f File) Reader(ctx context.Context) (io.ReadCloser, int64, error) {
 	}
 	r, err := f.Open(ctx)
 	return r, f.Size, err
+}
+
+// Mode is what the permissions of an input are.
+func (f File) Mode() os.FileMode {
+	if f.ReadOnly {
+		return 0o444
+	}
+	return 0o644
 }
 
 // Collect limits what is brought back of a program's files.

@@ -61,7 +61,7 @@ func (w *workspace) put(ctx context.Context, f sandbox.File) error {
 				return Unfit(err)
 			}
 		}
-		if to, err = w.root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+		if to, err = w.root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, f.Mode()); err != nil {
 			return Unfit(err)
 		}
 		return nil

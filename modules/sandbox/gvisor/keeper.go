@@ -224,7 +224,11 @@ func (k *keeper) carry(ctx context.Context, file sandbox.File) error {
 		return err
 	}
 	defer func() { _ = from.Close() }() // it was only read
-	if err := k.begin('W', file.Path, size); err != nil {
+	kind := byte('W')
+	if file.ReadOnly {
+		kind = 'R'
+	}
+	if err := k.begin(kind, file.Path, size); err != nil {
 		return sandbox.ErrCapsuleGone.With(err) // no user code ran
 	}
 	if err := guest.Carry(patient{k.conn}, from, size); err != nil {

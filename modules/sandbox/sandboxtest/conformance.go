@@ -75,6 +75,7 @@ func (s Suite) Conformance(t *testing.T) {
 		"SDK files":     s.testFiles,
 		"folders":       s.testFolders,
 		"inputs":        s.testInputs,
+		"read-only":     s.testReadOnlyInputs,
 		"outputs":       s.testOutputs,
 		"gateway":       s.testGateway,
 		"no gateway":    s.testNoGateway,

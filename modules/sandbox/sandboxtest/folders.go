@@ -70,6 +70,35 @@ import os; os.remove("empty"); os.rename("deep/er/x.txt", "moved.txt")`,
 	require.Zero(t, r.OutputsDropped)
 }
 
+// Nobody in the sandbox writes a read-only input, whatever else they may do in
+// its folder.
+func (s Suite) testReadOnlyInputs(t *testing.T) {
+	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
+		Inputs: []sandbox.File{
+			{Path: "skills/foo/SKILL.md", Content: []byte("# Foo"), ReadOnly: true}, {Path: "skills/foo/scripts/run.sh", Content: []byte("echo ran"), ReadOnly: true},
+			{Path: "skills/foo/own.txt", Content: []byte("mine")},
+		},
+		Collect: sandbox.Collect{MaxFiles: 10, MaxBytes: 1 << 20},
+		Code: `
+import os, subprocess
+os.chdir("skills/foo")
+print(oct(os.stat("SKILL.md").st_mode & 0o777), open("SKILL.md").read(), subprocess.check_output(["bash", "scripts/run.sh"], text=True), end="")
+for mode in ("w", "a", "r+"):
+    try:
+        open("SKILL.md", mode).write("changed")
+    except PermissionError as e:
+        print("refused")
+print(subprocess.run("echo changed >> SKILL.md", shell=True, stderr=subprocess.DEVNULL).returncode != 0)
+open("own.txt", "a").write(" too")
+os.remove("scripts/run.sh")`,
+	})
+	require.Equal(t, "0o444 # Foo ran\nrefused\nrefused\nrefused\nTrue\n", r.Stdout, r.Stderr)
+	require.Equal(t, []sandbox.File{
+		{Path: "skills/foo/SKILL.md", Content: []byte("# Foo")}, {Path: "skills/foo/own.txt", Content: []byte("mine too")},
+	}, r.Outputs)
+	require.Zero(t, r.OutputsDropped)
+}
+
 func (s Suite) testOutputs(t *testing.T) {
 	d := s.open(t, sandbox.Limits{})
 	for name, inputs := range map[string][]sandbox.File{

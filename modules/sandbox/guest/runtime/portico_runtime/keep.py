@@ -165,8 +165,9 @@ class _Keeper:
     def _answer(self):
         kind, name, body = _HEAD.unpack(self._receive(_HEAD.size))
         name = self._receive(name)
-        if kind == b"W":
-            self._send(b"W", self._write(os.fsdecode(name), body))
+        if kind in (b"W", b"R"):
+            mode = 0o444 if kind == b"R" else 0o644
+            self._send(kind, self._write(os.fsdecode(name), body, mode))
         elif kind == b"M":
             self._send(b"M", str(_memory()).encode())
         elif kind == b"L":
@@ -192,7 +193,7 @@ class _Keeper:
         self._conn.sendall(_HEAD.pack(kind, len(name), len(body)) + name)
         self._conn.sendall(body)
 
-    def _write(self, path, size):
+    def _write(self, path, size, mode):
         """Put one file into the program's folder, as its own. The answer is
         the number of an error, or nothing."""
         failed = b""
@@ -201,7 +202,7 @@ class _Keeper:
         fd = -1
         try:
             os.makedirs(os.path.dirname(os.path.join(WORK, path)), exist_ok=True)
-            fd = os.open(os.path.join(WORK, path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            fd = os.open(os.path.join(WORK, path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         except OSError as error:
             failed = str(error.errno).encode()
         while size > 0:

@@ -1,0 +1,147 @@
+package codeapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/sandbox"
+)
+
+// fileRefBody is an input file in the forms of all generations of clients. The
+// id is what finds a file; whom it belongs to on the client's side is read so
+// that a request which means something else is refused.
+type fileRefBody struct {
+	_                struct{}        `additionalProperties:"true"`
+	ID               string          `json:"id"`
+	Name             string          `json:"name" doc:"Where the program finds it in /mnt/data; at most 256 characters and 10 levels"`
+	SessionID        string          `json:"session_id"`
+	StorageSessionID string          `json:"storage_session_id"`
+	Kind             string          `json:"kind,omitempty" doc:"user, agent or skill"`
+	ResourceID       string          `json:"resource_id,omitempty"`
+	Version          json.RawMessage `json:"version,omitempty" doc:"A number, of a skill only"`
+}
+
+// kinds are whom a file may belong to on the client's side. Older clients do
+// not say.
+func kinds() []string { return []string{"", "user", "agent", "skill"} }
+
+const kindSkill = "skill"
+
+func toRefs(files []fileRefBody) ([]FileRef, error) {
+	refs := make([]FileRef, len(files))
+	for i, f := range files {
+		if err := f.check(); err != "" {
+			return nil, errs.Newf(errs.Invalid, "files[%d].%s", i, err)
+		}
+		refs[i] = FileRef{ID: f.ID, SessionID: f.StorageSessionID, Name: f.Name}
+		if refs[i].SessionID == "" {
+			refs[i].SessionID = f.SessionID
+		}
+	}
+	return refs, nil
+}
+
+// check says which member is wrong, and how.
+func (f fileRefBody) check() string {
+	switch {
+	case f.Name != "" && cleanName(f.Name) == "":
+		return "name must be a path below /mnt/data of at most " + nameLimits
+	case !slices.Contains(kinds(), f.Kind):
+		return "kind must be user, agent or skill"
+	case len(f.Version) == 0 || string(f.Version) == "null":
+		return ""
+	case f.Kind != kindSkill:
+		return "version is for kind skill only"
+	}
+	if _, err := strconv.ParseFloat(unquoted(f.Version), 64); err != nil {
+		return "version must be a number"
+	}
+	return ""
+}
+
+func unquoted(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// versionOf is the version of a file as clients read it: a number, if it is one.
+func versionOf(o FileOwner) json.RawMessage {
+	if o.Version == "" {
+		return nil
+	}
+	if json.Valid([]byte(o.Version)) {
+		if _, err := strconv.ParseFloat(o.Version, 64); err == nil {
+			return json.RawMessage(o.Version)
+		}
+	}
+	text, _ := json.Marshal(o.Version) // a text
+	return text
+}
+
+// codeFile is a file in answers, with the field names of all generations.
+type codeFile struct {
+	ID               string            `json:"id"`
+	Name             string            `json:"name"`
+	Path             string            `json:"path"`
+	SessionID        string            `json:"session_id"`
+	StorageSessionID string            `json:"storage_session_id"`
+	Size             int64             `json:"size"`
+	ContentType      string            `json:"contentType"`
+	Kind             string            `json:"kind,omitempty"`
+	ResourceID       string            `json:"resource_id,omitempty"`
+	Version          json.RawMessage   `json:"version,omitempty"`
+	Inherited        bool              `json:"inherited,omitempty" doc:"An input that is as it was; a read-only one always is"`
+	ModifiedFrom     map[string]string `json:"modified_from,omitempty"`
+}
+
+func toCodeFile(f File) codeFile {
+	return codeFile{
+		ID: f.ID, Name: f.Name, Path: path.Join(sandbox.WorkDir, f.Name), SessionID: f.SessionID, StorageSessionID: f.SessionID,
+		Size: f.Size, ContentType: f.ContentType, Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: versionOf(f.Owner),
+	}
+}
+
+func toCodeFiles(p Produced) []codeFile {
+	files := make([]codeFile, len(p.Files))
+	for i, f := range p.Files {
+		files[i] = toCodeFile(f.File)
+		files[i].Inherited = f.Inherited
+		if f.From != nil {
+			files[i].ModifiedFrom = map[string]string{"id": f.From.ID, "storage_session_id": f.From.SessionID}
+		}
+	}
+	return files
+}
+
+// artifactDelivery says that files of a program were not kept.
+type artifactDelivery struct {
+	Code      string `json:"code" enum:"artifact_delivery_failed"`
+	Status    string `json:"status" enum:"failed"`
+	Attempted int    `json:"attempted"`
+	Delivered int    `json:"delivered"`
+	Failed    int    `json:"failed"`
+}
+
+func toArtifactDelivery(p Produced) *artifactDelivery {
+	if p.Refused == nil {
+		return nil
+	}
+	return &artifactDelivery{Code: "artifact_delivery_failed", Status: "failed", Attempted: p.Undelivered, Failed: p.Undelivered}
+}
+
+// withRefused says that files of the program were not kept.
+func withRefused(stderr string, p Produced) string {
+	e, ok := errors.AsType[*errs.Error](p.Refused)
+	if !ok {
+		return stderr
+	}
+	return sandbox.Note(stderr, fmt.Sprintf("%d new files of the program were not kept: %s", p.Undelivered, sentence(e)))
+}
