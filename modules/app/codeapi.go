@@ -16,7 +16,7 @@ import (
 )
 
 // minTimeout is the shortest time limit that callers of the code interpreter
-// API may name (seeds/programmatic-execution-design.md).
+// API may name.
 const minTimeout = time.Second
 
 func (a *App) codeAPI() (*codeapi.Module, error) {

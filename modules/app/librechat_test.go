@@ -20,16 +20,22 @@ type told struct {
 }
 
 // Four generations of the published client, each with the credential it knows,
-// are content with everything they can ask for.
+// and newer ones behind a proxy that adds a key, are content with everything
+// they can ask for.
 func TestLibreChatClients(t *testing.T) {
 	t.Parallel()
 	modules := os.Getenv("PORTICO_LIBRECHAT")
 	require.NotEmpty(t, modules, "PORTICO_LIBRECHAT is not set; tools/librechat.sh prints it")
-	for _, generation := range []string{"3.0", "3.1", "3.3", "3.9"} {
-		t.Run(generation, func(t *testing.T) {
+	for _, name := range []string{"3.0", "3.1", "3.3", "3.9", "3.3 X-API-Key", "3.9 X-API-Key"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, databasetest.URL(t, database.SQLite))
-			client := exec.CommandContext(t.Context(), "node", "--no-warnings", "../../tools/librechat/client.mjs", modules, generation, s.url, s.key)
+			generation, header, _ := strings.Cut(name, " ")
+			arguments := []string{"--no-warnings", "../../tools/librechat/client.mjs", modules, generation, s.url, s.key}
+			if header != "" {
+				arguments = append(arguments, header)
+			}
+			client := exec.CommandContext(t.Context(), "node", arguments...)
 			var stderr strings.Builder
 			client.Stderr = &stderr
 			out, err := client.Output()

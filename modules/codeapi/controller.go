@@ -3,7 +3,6 @@ package codeapi
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/errs"
@@ -82,19 +81,6 @@ func write(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
-// phrases reports whether a caller is of the generation that hides answers
-// with other statuses than 200 from the model (design §2).
-func (c controller) phrases(r *http.Request) bool {
-	switch c.Settings.Errors {
-	case ErrorsPhrases:
-		return true
-	case ErrorsStatus:
-		return false
-	}
-	seeds := r.Header.Get("X-API-Key") != "" || strings.HasPrefix(r.Header.Get("Authorization"), "ApiKey ")
-	return !seeds && strings.HasPrefix(r.Header.Get("User-Agent"), "LibreChat/")
-}
-
 func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 	var body codeProgram
 	if err := httpapi.ReadJSON(r, &body); err != nil {
@@ -123,13 +109,14 @@ func (c controller) programmatic(w http.ResponseWriter, r *http.Request, who act
 	} else {
 		var req ProgramRequest
 		if req, err = body.request(r.Header.Get(headerRequest)); err == nil {
+			req.Phrases = c.phrases(r, body)
 			reply, err = c.Start(r.Context(), who, req)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	status, answer := c.answer(reply, c.phrases(r))
+	status, answer := c.answer(reply)
 	return write(w, status, answer)
 }
 

@@ -23,6 +23,7 @@ type execution struct {
 	who     actor.Actor
 	work    workspace
 	tools   map[string]bool // the caller's, by their own names
+	phrases bool            // how the caller is answered
 	gather  time.Duration   // how long calls that come one by one are gathered
 	tooling http.Handler    // the tools of toolsets; nil without
 	opened  *program.Opened // the record of a program with toolsets; nil without

@@ -6,7 +6,7 @@ import (
 )
 
 // idLength and idAlphabet are what LibreChat accepts as ids of sessions and
-// files (contracts/librechat.md §6).
+// files.
 const (
 	idLength   = 21
 	idAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"

@@ -55,10 +55,9 @@ const (
 type Settings struct {
 	// Owner names this process; it holds the programs it pauses.
 	Owner string
-	// Errors says how a run that failed is answered: ErrorsStatus by the HTTP
-	// status, as seeds/programmatic-execution-design.md has it, ErrorsPhrases
-	// by 200 and one of the phrases that newer clients know, ErrorsAuto by
-	// what the caller is (design §2).
+	// Errors says how a program that failed is answered: ErrorsStatus by the
+	// HTTP status, ErrorsPhrases by 200 and one of the phrases that newer
+	// clients know, ErrorsAuto by what the caller sends.
 	Errors string
 	// SessionLife is how long sessions and their files are kept after their
 	// last use.

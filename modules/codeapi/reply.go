@@ -61,6 +61,8 @@ type Reply struct {
 	Result   sandbox.Result
 	Produced Produced
 	Cause    Cause // empty when the program completed
+	// Phrases is that of the request.
+	Phrases bool
 	// Made is how many tool calls it had made: those that the caller was asked
 	// for, and those of toolsets.
 	Made int

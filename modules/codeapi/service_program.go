@@ -28,6 +28,9 @@ type ProgramRequest struct {
 	Timeout  time.Duration
 	// RequestID is what a client cancels the request by; it may be empty.
 	RequestID string
+	// Phrases asks that what goes wrong is answered with status 200 and in the
+	// words that newer clients know.
+	Phrases bool
 }
 
 // gatherBash is how long calls of bash programs wait for each other: each
@@ -56,7 +59,7 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 		ended := e.interrupted(err)
 		err = s.abandon(ctx, e, err)
 		if ended != "" {
-			return Reply{Session: e.work.session, Cause: ended}, nil
+			return Reply{Session: e.work.session, Cause: ended, Phrases: e.phrases}, nil
 		}
 		return Reply{}, err
 	}
@@ -104,7 +107,7 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 		return nil, job, err
 	}
 	e := &execution{
-		id: newID(), service: s, who: a, work: w, tools: names, arrived: make(chan struct{}, 1),
+		id: newID(), service: s, who: a, work: w, tools: names, phrases: req.Phrases, arrived: make(chan struct{}, 1),
 		dead: make(chan struct{}), finished: make(chan struct{}),
 	}
 	if lang == sandbox.Bash {
@@ -172,7 +175,7 @@ func (s *Service) follow(e *execution) {
 	close(e.dead)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), settleTimeout)
 	defer cancel()
-	reply := Reply{Session: e.work.session, Result: result}
+	reply := Reply{Session: e.work.session, Result: result, Phrases: e.phrases}
 	if err == nil {
 		reply.Cause = cause(e.ctx, result)
 	} else if reply.Cause = e.interrupted(err); reply.Cause != "" {

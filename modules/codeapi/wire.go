@@ -92,6 +92,10 @@ type codeProgramWithTools struct {
 	Files     []fileRefBody `json:"files,omitempty"`
 	Timeout   milliseconds  `json:"timeout,omitempty" doc:"In milliseconds; it counts while code runs"`
 
+	// Only newer clients send these. They mean nothing here: every program is alone.
+	RuntimeSessionHint  json.RawMessage `json:"runtime_session_hint,omitempty" doc:"Ignored"`
+	WorkspaceInstanceID json.RawMessage `json:"workspace_instance_id,omitempty" doc:"Ignored"`
+
 	ContinuationToken *string       `json:"continuation_token,omitempty" doc:"With tool_results, instead of everything else"`
 	ToolResults       []askedResult `json:"tool_results,omitempty" doc:"One for each of tool_calls"`
 }
@@ -228,7 +232,7 @@ type codeOver struct {
 // answer is a reply as it goes out. Callers that see phrases do not see the
 // answers of other statuses than 200, and tell the model little more than a
 // phrase they know and what the program wrote to stderr.
-func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
+func (s *Service) answer(r Reply) (status int, body any) {
 	if r.Paused() {
 		return http.StatusOK, codePaused{Status: "tool_call_required", SessionID: r.Session, ContinuationToken: r.Token, ToolCalls: r.Calls}
 	}
@@ -241,7 +245,7 @@ func (s *Service) answer(r Reply, phrases bool) (status int, body any) {
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}
-	status, said := s.failure(r, phrases)
+	status, said := s.failure(r)
 	if r.Cause == RoundLimit {
 		end.Stderr = sandbox.Note(end.Stderr, said)
 	}

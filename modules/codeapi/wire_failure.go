@@ -11,17 +11,17 @@ import (
 )
 
 // failure says why a program did not complete.
-func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
+func (s *Service) failure(r Reply) (status int, said string) {
 	status = http.StatusOK
 	switch r.Cause {
 	case Exited:
 		said = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
-		if line := lastLine(r.Result.Stderr); !phrases && line != "" {
+		if line := lastLine(r.Result.Stderr); !r.Phrases && line != "" {
 			said = line
 		}
 	case TimeLimit:
 		status, said = http.StatusRequestTimeout, "Execution timeout"
-		if phrases {
+		if r.Phrases {
 			said = timeExceeded
 		}
 	case MemoryLimit:
@@ -39,7 +39,7 @@ func (s *Service) failure(r Reply, phrases bool) (status int, said string) {
 	default:
 		said = "Execution failed or timed out"
 	}
-	if phrases {
+	if r.Phrases {
 		status = http.StatusOK
 	}
 	return status, said

@@ -1,19 +1,22 @@
 // Drives one generation of the published LibreChat client through everything
 // it can do with the code interpreter API, and prints what the model would be
-// told. Usage: node client.mjs MODULES GENERATION BASE KEY
+// told. Usage: node client.mjs MODULES GENERATION BASE KEY [HEADER]
+// HEADER is where newer clients send the key, as a proxy in front of the server
+// would; Authorization if it is left out.
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const [modules, generation, base, key] = process.argv.slice(2);
+const [modules, generation, base, key, header = "Authorization"] = process.argv.slice(2);
 process.env.LIBRECHAT_CODE_BASEURL = generation === "3.1" ? base.replace("http://", `http://${key}@`) : base;
 const require = createRequire(`${modules}/`);
 const agents = require(`agents-${generation}`);
 
+const authHeaders = { [header]: header === "Authorization" ? `Bearer ${key}` : key };
 const credentials = {
   "3.0": { baseUrl: base, apiKey: key },
   "3.1": { baseUrl: base.replace("http://", `http://${key}@`) },
-  "3.3": { baseUrl: base, authHeaders: { Authorization: `Bearer ${key}` } },
-  "3.9": { baseUrl: `${base}/`, authHeaders: async () => ({ Authorization: `Bearer ${key}` }) },
+  "3.3": { baseUrl: base, authHeaders },
+  "3.9": { baseUrl: `${base}/`, authHeaders: async () => authHeaders },
 }[generation];
 
 // The tools of the host, and what was seen of their use.
