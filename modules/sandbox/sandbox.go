@@ -89,7 +89,8 @@ const (
 // Stub is a tool that the program finds as a function, ready to call. In
 // Python it takes positional and keyword arguments and may be awaited or not;
 // in JavaScript it takes an object and returns a promise; in bash it takes a
-// JSON text and prints one. Arguments that are None are not sent, except
+// JSON text and prints one, and its failure ends a script that does not ask for
+// it. Arguments that are None are not sent, except
 // required ones that may be null.
 type Stub struct {
 	// Identifier is the function's name, valid in the job's language.

@@ -108,6 +108,8 @@ func (s Suite) Conformance(t *testing.T) {
 		"arguments":     s.testArguments,
 		"direct calls":  s.testDirectCalls,
 		"bash calls":    s.testBashCalls,
+		"bash failures": s.testBashFailures,
+		"bash checks":   s.testBashChecks,
 		"node calls":    s.testNodeCalls,
 		"cells":         s.testCells,
 	} {

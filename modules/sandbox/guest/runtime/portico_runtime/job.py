@@ -164,7 +164,9 @@ def _command(job):
     languages = "/run/portico-python/languages"
     if job["language"] == "bash":
         program = write("main.sh", job["code"])
-        os.environ["BASH_ENV"] = write("tools.sh", _bash_stubs(job["stubs"]))
+        if job["stubs"]:
+            write("tools.sh", _bash_stubs(job["stubs"]))
+            program = languages + "/start.sh"
         arguments = ["/usr/bin/bash", program]
     else:
         write("main.js", job["code"])
@@ -177,14 +179,11 @@ def _command(job):
 def _bash_stubs(stubs):
     # The names were made identifiers by the host; the JSON text is quoted as
     # bash reads it.
-    lines = []
-    for stub in stubs or []:
+    lines = [". /run/portico-python/languages/tools.sh"]
+    for stub in stubs:
         nullable = [p["name"] for p in stub["parameters"] or [] if p["required"] and p.get("nullable")]
         what = json.dumps({"name": stub["name"], "toolset": stub.get("toolset", ""), "nullable": nullable})
         quoted = "'" + what.replace("'", "'\\''") + "'"
-        lines.append(
-            '%s() { /usr/bin/python3 -ISE /run/portico-python/languages/call.py %s "${1-{\\}}"; }'
-            % (stub["identifier"], quoted)
-        )
+        lines.append('%s() { _portico_call %s "${1-{\\}}"; }' % (stub["identifier"], quoted))
         lines.append("export -f %s" % stub["identifier"])
     return "\n".join(lines) + "\n"
