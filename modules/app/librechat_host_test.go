@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -24,9 +25,7 @@ const hostTimeout = 15 * time.Second
 func (s *instance) hosted(code string, more map[string]any) ended {
 	s.t.Helper()
 	body := map[string]any{"lang": "bash", "code": code}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	begin := time.Now()
 	e := s.code("/v1/exec", body, "User-Agent", "LibreChat/1.0", "X-CodeAPI-Expected-Profile", "default")
 	require.Less(s.t, time.Since(begin), hostTimeout)

@@ -42,7 +42,8 @@ func (c controller) register(api *httpapi.API) {
 	raw(httpapi.Operation{
 		ID: "exec-programmatic", Method: http.MethodPost, Path: "/exec/programmatic", Summary: "Run a program whose tools the caller executes",
 		Description: "Answers tool_call_required with the calls the program waits for, and a continuation_token. Send the token with " +
-			"tool_results to the same address. The program stays alive while it waits; its time limit counts while its code runs.",
+			"tool_results to the same address. The program stays alive while it waits; its time limit counts while its code runs. " +
+			"In bash, a tool that fails ends the script unless the script asks whether it failed (tool '{}' || …, if tool '{}'; …).",
 		Body: codeProgramWithTools{}, Answers: []any{codePaused{}, codeOver{}}, BodyLimit: maxBody,
 		Errors: []errs.Code{errs.NotFound, errs.TimedOut, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.programmatic)

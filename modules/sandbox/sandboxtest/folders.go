@@ -75,7 +75,8 @@ import os; os.remove("empty"); os.rename("deep/er/x.txt", "moved.txt")`,
 func (s Suite) testReadOnlyInputs(t *testing.T) {
 	r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
 		Inputs: []sandbox.File{
-			{Path: "skills/foo/SKILL.md", Content: []byte("# Foo"), ReadOnly: true}, {Path: "skills/foo/scripts/run.sh", Content: []byte("echo ran"), ReadOnly: true},
+			{Path: "skills/foo/SKILL.md", Content: []byte("# Foo"), ReadOnly: true},
+			{Path: "skills/foo/scripts/run.sh", Content: []byte("echo ran"), ReadOnly: true},
 			{Path: "skills/foo/own.txt", Content: []byte("mine")},
 		},
 		Collect: sandbox.Collect{MaxFiles: 10, MaxBytes: 1 << 20},
