@@ -105,7 +105,7 @@ func digest(content []byte) string {
 const (
 	maxName    = 256 // characters
 	maxLevels  = 10  // the file's own name is one
-	nameLimits = "256 characters and 10 levels"
+	nameLimits = "256 characters or 10 levels"
 )
 
 // cleanName makes a file's name relative to the program's folder. It is empty

@@ -41,7 +41,7 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 	for i, u := range uploads {
 		switch u.Name = cleanName(u.Name); {
 		case u.Name == "":
-			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have.").Do("Give it a name of at most " + nameLimits + ".")
+			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have, or one of more than "+nameLimits+".")
 			continue
 		case u.Size > largest:
 			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", largest)

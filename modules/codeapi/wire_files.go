@@ -18,7 +18,7 @@ import (
 type fileRefBody struct {
 	_                struct{}        `additionalProperties:"true"`
 	ID               string          `json:"id"`
-	Name             string          `json:"name" doc:"Where the program finds it in /mnt/data; at most 256 characters and 10 levels"`
+	Name             string          `json:"name" doc:"Where the program finds it in /mnt/data; no more than 256 characters or 10 levels"`
 	SessionID        string          `json:"session_id"`
 	StorageSessionID string          `json:"storage_session_id"`
 	Kind             string          `json:"kind,omitempty" doc:"user, agent or skill"`
@@ -50,7 +50,7 @@ func toRefs(files []fileRefBody) ([]FileRef, error) {
 func (f fileRefBody) check() string {
 	switch {
 	case f.Name != "" && cleanName(f.Name) == "":
-		return "name must be a path below /mnt/data of at most " + nameLimits
+		return "name must be a path below /mnt/data of no more than " + nameLimits
 	case !slices.Contains(kinds(), f.Kind):
 		return "kind must be user, agent or skill"
 	case len(f.Version) == 0 || string(f.Version) == "null":
