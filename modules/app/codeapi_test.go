@@ -296,6 +296,8 @@ func TestUploads(t *testing.T) {
 	require.Equal(t, 413, s.upload("/upload", map[string]string{"big": strings.Repeat("x", 2000)}).status)
 	require.Equal(t, 413, s.upload("/upload", map[string]string{"huge": strings.Repeat("x", 9000)}).status)
 	require.Equal(t, 400, s.upload("/upload", nil, "kind", "user").status)
+	require.Contains(t, s.upload("/upload", map[string]string{"a": ""}, "kind", "team").raw, "kind must be user, agent or skill")
+	require.Contains(t, s.upload("/upload", map[string]string{"a": ""}, "kind", "skill", "version", "v1").raw, "version must be a number")
 	require.Equal(t, 400, s.upload("/upload/batch", map[string]string{"a": "", "b": "", "c": "", "d": ""}).status)
 	require.Equal(t, 400, s.send(s.key, "POST", "/upload", `{}`).status)
 	require.Equal(t, 400, s.send(s.key, "POST", "/upload", "no form", "Content-Type", "multipart/form-data; boundary=x").status)

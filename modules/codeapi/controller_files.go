@@ -198,6 +198,9 @@ func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Acto
 	if len(f.files) == 0 {
 		return uploadedBody{}, nil, errs.New(errs.Invalid, "No file was sent").Do("Send each file as a part file.")
 	}
+	if wrong := f.owner.check(); wrong != "" {
+		return uploadedBody{}, nil, errs.New(errs.Invalid, wrong)
+	}
 	for i := range f.files {
 		f.files[i].ReadOnly = f.readOnly
 	}

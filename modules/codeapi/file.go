@@ -3,9 +3,11 @@ package codeapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -35,6 +37,20 @@ type FileOwner struct {
 	Kind       string
 	ResourceID string
 	Version    string
+}
+
+const kindSkill = "skill"
+
+// check says which member is wrong, and how. Older clients name no kind.
+func (o FileOwner) check() string {
+	if !slices.Contains([]string{"", "user", "agent", kindSkill}, o.Kind) {
+		return "kind must be user, agent or skill"
+	}
+	var number float64
+	if o.Kind == kindSkill && o.Version != "" && json.Unmarshal([]byte(o.Version), &number) != nil {
+		return "version must be a number"
+	}
+	return ""
 }
 
 // FileRef names a file of a session under the name a program is to find.

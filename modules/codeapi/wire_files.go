@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
-	"strconv"
 
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -26,12 +24,6 @@ type fileRefBody struct {
 	Version          json.RawMessage `json:"version,omitempty" doc:"A number, of a skill only"`
 }
 
-// kinds are whom a file may belong to on the client's side. Older clients do
-// not say.
-func kinds() []string { return []string{"", "user", "agent", "skill"} }
-
-const kindSkill = "skill"
-
 func toRefs(files []fileRefBody) ([]FileRef, error) {
 	refs := make([]FileRef, len(files))
 	for i, f := range files {
@@ -48,42 +40,31 @@ func toRefs(files []fileRefBody) ([]FileRef, error) {
 
 // check says which member is wrong, and how.
 func (f fileRefBody) check() string {
+	version := unquoted(f.Version)
 	switch {
 	case f.Name != "" && cleanName(f.Name) == "":
 		return "name must be a path below /mnt/data of no more than " + nameLimits
-	case !slices.Contains(kinds(), f.Kind):
-		return "kind must be user, agent or skill"
-	case len(f.Version) == 0 || string(f.Version) == "null":
-		return ""
-	case f.Kind != kindSkill:
+	case f.Kind != kindSkill && version != "":
 		return "version is for kind skill only"
 	}
-	if _, err := strconv.ParseFloat(unquoted(f.Version), 64); err != nil {
-		return "version must be a number"
-	}
-	return ""
+	return FileOwner{Kind: f.Kind, Version: version}.check()
 }
 
 func unquoted(raw json.RawMessage) string {
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil { // null leaves it empty
 		return text
 	}
 	return string(raw)
 }
 
-// versionOf is the version of a file as clients read it: a number, if it is one.
+// versionOf is the version of a skill's file as clients read it, a number;
+// other files have none.
 func versionOf(o FileOwner) json.RawMessage {
-	if o.Version == "" {
+	if o.Kind != kindSkill || o.Version == "" {
 		return nil
 	}
-	if json.Valid([]byte(o.Version)) {
-		if _, err := strconv.ParseFloat(o.Version, 64); err == nil {
-			return json.RawMessage(o.Version)
-		}
-	}
-	text, _ := json.Marshal(o.Version) // a text
-	return text
+	return json.RawMessage(o.Version)
 }
 
 // codeFile is a file in answers, with the field names of all generations.

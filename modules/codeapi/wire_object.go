@@ -25,7 +25,7 @@ type objectBody struct {
 	ReadOnly         bool              `json:"readOnly" doc:"Programs cannot write it, and it stays what it is"`
 	Kind             string            `json:"kind,omitempty"`
 	ResourceID       string            `json:"resource_id,omitempty"`
-	Version          json.RawMessage   `json:"version" doc:"That of the upload; otherwise a text that names the content"`
+	Version          json.RawMessage   `json:"version" doc:"That of the skill; of other files a text that names the content"`
 	Metadata         map[string]string `json:"metadata"`
 }
 
@@ -35,7 +35,7 @@ func objectName(f File) string { return f.SessionID + "/" + f.ID + path.Ext(f.Na
 func toObjectBody(f File) objectBody {
 	version := versionOf(f.Owner)
 	if version == nil {
-		version = versionOf(FileOwner{Version: "sha256:" + f.Digest})
+		version = json.RawMessage(`"sha256:` + f.Digest + `"`)
 	}
 	return objectBody{
 		ID: f.ID, Name: objectName(f), Filename: f.Name, OriginalFilename: f.Name, SessionID: f.SessionID, StorageSessionID: f.SessionID,
