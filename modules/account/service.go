@@ -219,15 +219,15 @@ func (s *Service) RevokeKey(ctx context.Context, a actor.Actor, keyID string) er
 // Audit returns a page of the changes to the actor's keys, credentials and
 // connections, newest first.
 func (s *Service) Audit(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[audit.Event], error) {
-	before, err := httpapi.DecodeCursor(p.Cursor)
+	w, err := p.Window()
 	if err != nil {
 		return httpapi.Page[audit.Event]{}, err
 	}
-	events, err := audit.List(s.DB.Read(ctx), a.UID, before, p.Limit+1)
+	events, total, err := audit.List(s.DB.Read(ctx), a.UID, w)
 	if err != nil {
 		return httpapi.Page[audit.Event]{}, err
 	}
-	return httpapi.PageOf(events, p.Limit, func(e audit.Event) int64 { return e.PK }), nil
+	return httpapi.PageOf(w, events, total, func(e audit.Event) int64 { return e.PK }), nil
 }
 
 // KeyOwner returns the user a key opens the door for, or ErrBadKey.

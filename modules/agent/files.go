@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/frame"
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/mediatype"
 )
 
@@ -62,7 +63,7 @@ func (j *job) listFiles(ctx context.Context) (any, error) {
 	if j.run.CanvasID == "" {
 		return nil, errNoCanvas
 	}
-	files, more, err := j.service.Access.Files.List(ctx, j.actor, j.run.CanvasID, 0, maxListed)
+	page, err := j.service.Access.Files.List(ctx, j.actor, j.run.CanvasID, httpapi.PageQuery{Limit: maxListed})
 	if err != nil {
 		return nil, errors.New("the files cannot be listed at the moment")
 	}
@@ -73,11 +74,11 @@ func (j *job) listFiles(ctx context.Context) (any, error) {
 		Bytes   int64  `json:"bytes"`
 		Content string `json:"content,omitempty"`
 	}
-	list := make([]listed, len(files))
-	for i, f := range files {
+	list := make([]listed, len(page.Items))
+	for i, f := range page.Items {
 		list[i] = listed{f.Name, f.FileID, f.Type, f.Size, f.Summary}
 	}
-	if more > 0 {
+	if page.NextCursor != "" {
 		return map[string]any{"files": list, "note": fmt.Sprintf("These are the newest %d; there are more.", maxListed)}, nil
 	}
 	return map[string]any{"files": list}, nil

@@ -53,7 +53,6 @@ type Receipt struct{ Amount, Due money.Amount }
 
 // Usage is one line of what a user was charged.
 type Usage struct {
-	PK        int64
 	UsageID   string
 	Type      string
 	Amount    money.Amount

@@ -67,27 +67,26 @@ func statementOf(rows []sumRow) Statement {
 
 // Recharges returns a page of what the actor was given, newest first.
 func (s *Service) Recharges(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Lot], error) {
-	before, err := httpapi.DecodeCursor(p.Cursor)
+	w, err := p.Window()
 	if err != nil {
 		return httpapi.Page[Lot]{}, err
 	}
-	rows, err := s.rows.recharges(s.DB.Read(ctx), a.UID, before, p.Limit+1)
+	rows, total, err := s.rows.recharges(s.DB.Read(ctx), a.UID, w)
 	if err != nil {
 		return httpapi.Page[Lot]{}, err
 	}
-	lots := make([]Lot, len(rows))
-	for i, r := range rows {
-		lots[i] = Lot{
-			PK: r.PK, ID: r.RechargeID, Source: r.Source, Text: text(r.Description), Amount: r.Amount, Left: r.Balance,
-			ExpiresAt: r.ExpiresAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
-		}
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r rechargeRow) int64 { return r.PK }), lotOf), nil
+}
+
+func lotOf(r rechargeRow) Lot {
+	return Lot{
+		ID: r.RechargeID, Source: r.Source, Text: text(r.Description), Amount: r.Amount, Left: r.Balance,
+		ExpiresAt: r.ExpiresAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
 	}
-	return httpapi.PageOf(lots, p.Limit, func(l Lot) int64 { return l.PK }), nil
 }
 
 // Lot is a recharge as it was given, and what is left of it.
 type Lot struct {
-	PK                   int64
 	ID, Source, Text     string
 	Amount, Left         money.Amount
 	ExpiresAt, CreatedAt time.Time

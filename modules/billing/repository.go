@@ -35,7 +35,7 @@ func (usageRow) TableName() string { return "credit_usages" }
 
 func (r usageRow) usage() Usage {
 	return Usage{
-		PK: r.PK, UsageID: r.UsageID, Type: r.UsageType, Amount: r.Amount, Due: r.DueAmount, ResultID: text(r.ActionResultID),
+		UsageID: r.UsageID, Type: r.UsageType, Amount: r.Amount, Due: r.DueAmount, ResultID: text(r.ActionResultID),
 		Version: r.Version, CallID: text(r.ToolCallID), Meta: text(r.ToolCallMeta), Text: text(r.Description), Model: text(r.ModelName), CreatedAt: r.CreatedAt.UTC(),
 	}
 }
@@ -213,18 +213,6 @@ func (repository) setDebt(tx database.Tx, d debtRow, at time.Time) error {
 }
 
 // usages lists what a user was charged, newest first.
-func (repository) usages(h database.Handle, uid string, before int64, limit int) ([]Usage, error) {
-	q := database.Scoped(h, uid)
-	if before > 0 {
-		q = q.Where("pk < ?", before)
-	}
-	var rows []usageRow
-	if err := q.Order("pk DESC").Limit(limit).Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	out := make([]Usage, len(rows))
-	for i, r := range rows {
-		out[i] = r.usage()
-	}
-	return out, nil
+func (repository) usages(h database.Handle, uid string, w database.Window) ([]usageRow, *int64, error) {
+	return database.Newest[usageRow](database.Scoped(h, uid), w)
 }

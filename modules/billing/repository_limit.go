@@ -126,11 +126,6 @@ func (repository) sums(h database.Handle, uid string, p Period, resultID string,
 	return rows, q.Scan(&rows).Error
 }
 
-func (repository) recharges(h database.Handle, uid string, before int64, limit int) ([]rechargeRow, error) {
-	q := database.Scoped(h, uid)
-	if before > 0 {
-		q = q.Where("pk < ?", before)
-	}
-	var rows []rechargeRow
-	return rows, q.Order("pk DESC").Limit(limit).Find(&rows).Error
+func (repository) recharges(h database.Handle, uid string, w database.Window) ([]rechargeRow, *int64, error) {
+	return database.Newest[rechargeRow](database.Scoped(h, uid), w)
 }

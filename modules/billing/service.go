@@ -228,13 +228,13 @@ func (s *Service) balance(h database.Handle, uid string) (Balance, error) {
 
 // Usages returns a page of what the actor was charged, newest first.
 func (s *Service) Usages(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Usage], error) {
-	before, err := httpapi.DecodeCursor(p.Cursor)
+	w, err := p.Window()
 	if err != nil {
 		return httpapi.Page[Usage]{}, err
 	}
-	rows, err := s.rows.usages(s.DB.Read(ctx), a.UID, before, p.Limit+1)
+	rows, total, err := s.rows.usages(s.DB.Read(ctx), a.UID, w)
 	if err != nil {
 		return httpapi.Page[Usage]{}, err
 	}
-	return httpapi.PageOf(rows, p.Limit, func(u Usage) int64 { return u.PK }), nil
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r usageRow) int64 { return r.PK }), usageRow.usage), nil
 }

@@ -134,19 +134,8 @@ type driveListInput struct {
 }
 
 func (c controller) list(ctx context.Context, who actor.Actor, in *driveListInput) (httpapi.Page[DriveFile], error) {
-	page := httpapi.Page[DriveFile]{Items: []DriveFile{}}
-	before, err := httpapi.DecodeCursor(in.Cursor)
-	if err != nil {
-		return page, err
-	}
-	files, next, err := c.List(ctx, who, in.CanvasID, before, in.Limit)
-	for _, f := range files {
-		page.Items = append(page.Items, c.Describe(who.UID, f))
-	}
-	if next > 0 {
-		page.NextCursor = httpapi.EncodeCursor(next)
-	}
-	return page, err
+	page, err := c.List(ctx, who, in.CanvasID, in.PageQuery)
+	return httpapi.MapPage(page, func(f File) DriveFile { return c.Describe(who.UID, f) }), err
 }
 
 type driveRemoveInput struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 	"github.com/portico-run/portico/modules/table"
 )
@@ -114,13 +115,13 @@ func TestFilesAreKept(t *testing.T) {
 		_, err = f.Find(t.Context(), anna, anna.UID+"-other", second.FileID)
 		require.ErrorIs(t, err, drive.ErrMissing)
 
-		page, next, err := f.List(t.Context(), anna, anna.UID, 0, 1)
+		page, err := f.List(t.Context(), anna, anna.UID, httpapi.PageQuery{Limit: 1})
 		require.NoError(t, err)
-		require.Equal(t, "notes-2.txt", page[0].Name)
-		page, next, err = f.List(t.Context(), anna, "", next, 5)
+		require.Equal(t, "notes-2.txt", page.Items[0].Name)
+		page, err = f.List(t.Context(), anna, "", httpapi.PageQuery{Cursor: page.NextCursor, Limit: 5})
 		require.NoError(t, err)
-		require.Zero(t, next)
-		require.Len(t, page, 1)
+		require.Empty(t, page.NextCursor)
+		require.Len(t, page.Items, 1)
 
 		require.NoError(t, f.Delete(t.Context(), anna, first.FileID))
 		require.ErrorIs(t, f.Delete(t.Context(), anna, first.FileID), drive.ErrMissing)
@@ -203,9 +204,9 @@ func TestTablesBecomeParquet(t *testing.T) {
 		require.True(t, strings.HasPrefix(f.read(t, anna, up.FileID), "PAR1"))
 		_, err = f.Upload(t.Context(), anna, drive.Content{CanvasID: anna.UID, Name: "x.csv", Body: strings.NewReader("")})
 		require.ErrorIs(t, err, table.ErrInvalid)
-		files, _, err := f.List(t.Context(), anna, "", 0, 10)
+		files, err := f.List(t.Context(), anna, "", httpapi.PageQuery{})
 		require.NoError(t, err)
-		require.Len(t, files, 1)
+		require.Len(t, files.Items, 1)
 	})
 }
 
@@ -310,9 +311,10 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			"Link":   func() error { _, err := f.Link(t.Context(), ben, file.FileID, 0); return err },
 			"Delete": func() error { return f.Delete(t.Context(), ben, file.FileID) },
 			"List": func() error {
-				files, _, err := f.List(t.Context(), ben, anna.UID, 0, 10)
+				files, err := f.List(t.Context(), ben, anna.UID, httpapi.PageQuery{PageSize: 10})
 				require.NoError(t, err)
-				require.Empty(t, files)
+				require.Empty(t, files.Items)
+				require.Zero(t, *files.Total)
 				return drive.ErrMissing
 			},
 		}

@@ -104,15 +104,10 @@ func (repository) get(h database.Handle, uid, fileID string) (row, error) {
 	return r, err
 }
 
-func (repository) list(h database.Handle, uid, canvasID string, before int64, limit int) ([]row, error) {
+func (repository) list(h database.Handle, uid, canvasID string, w database.Window) ([]row, *int64, error) {
 	q := database.Scoped(h, uid).Where("storage_key IS NOT NULL AND deleted_at IS NULL")
 	if canvasID != "" {
 		q = q.Where("canvas_id = ?", canvasID)
 	}
-	if before > 0 {
-		q = q.Where("pk < ?", before)
-	}
-	var rows []row
-	err := q.Order("pk DESC").Limit(limit).Find(&rows).Error
-	return rows, err
+	return database.Newest[row](q, w)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/objectstore"
 )
 
@@ -20,22 +21,17 @@ type Service struct {
 }
 
 // List returns the files of a canvas, or all of the caller's when canvasID is
-// empty, newest first. Before is the next value of the page before this one, 0
-// for the first page; next is 0 on the last.
-func (s *Service) List(ctx context.Context, a actor.Actor, canvasID string, before int64, limit int) (files []File, next int64, err error) {
-	rows, err := s.rows.list(s.DB.Read(ctx), a.UID, canvasID, before, limit+1)
+// empty, newest first.
+func (s *Service) List(ctx context.Context, a actor.Actor, canvasID string, p httpapi.PageQuery) (httpapi.Page[File], error) {
+	w, err := p.Window()
 	if err != nil {
-		return nil, 0, fmt.Errorf("list files: %w", err)
+		return httpapi.Page[File]{}, err
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next = rows[limit-1].PK
+	rows, total, err := s.rows.list(s.DB.Read(ctx), a.UID, canvasID, w)
+	if err != nil {
+		return httpapi.Page[File]{}, fmt.Errorf("list files: %w", err)
 	}
-	files = make([]File, len(rows))
-	for i, r := range rows {
-		files[i] = r.file()
-	}
-	return files, next, nil
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r row) int64 { return r.PK }), row.file), nil
 }
 
 // Get returns what is known about a file. It returns ErrMissing when there is

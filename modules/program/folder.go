@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -37,16 +38,16 @@ func (s *Service) folder(ctx context.Context, a actor.Actor, canvasID string) (f
 		canvas: canvasID, before: map[string][sha256.Size]byte{},
 		collect: sandbox.Collect{MaxFiles: maxFiles, MaxBytes: 2 * s.Settings.MaxInput},
 	}
-	files, more, err := s.Access.Files.List(ctx, a, canvasID, 0, maxFiles)
+	page, err := s.Access.Files.List(ctx, a, canvasID, httpapi.PageQuery{Limit: maxFiles})
 	if err != nil {
 		return f, nil, err
 	}
 	var warnings []string
-	if more > 0 {
+	if page.NextCursor != "" {
 		warnings = append(warnings, fmt.Sprintf("The canvas has more than %d files; the oldest are not in the program's folder.", maxFiles))
 	}
 	room := s.Settings.MaxInput
-	for _, file := range files {
+	for _, file := range page.Items {
 		if file.Size > room {
 			warnings = append(warnings, fmt.Sprintf("%s (%d bytes) is not in the program's folder: it is too large, or the files together are.", file.Name, file.Size))
 			continue

@@ -47,7 +47,7 @@ type SDK interface {
 
 // Files are those of canvases.
 type Files interface {
-	List(ctx context.Context, a actor.Actor, canvasID string, before int64, limit int) ([]drive.File, int64, error)
+	List(ctx context.Context, a actor.Actor, canvasID string, p httpapi.PageQuery) (httpapi.Page[drive.File], error)
 	Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (drive.File, []byte, error)
 	Open(ctx context.Context, a actor.Actor, fileID string) (drive.File, io.ReadSeekCloser, error)
 	Save(ctx context.Context, a actor.Actor, c drive.Content) (drive.File, error)

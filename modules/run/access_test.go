@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -61,9 +62,10 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.Equal(t, absent, foreign)
 		},
 		"List": func(ctx context.Context, t *testing.T) {
-			runs, _, err := s.List(ctx, ben, 0, 10)
+			runs, err := s.List(ctx, ben, httpapi.PageQuery{PageSize: 10})
 			require.NoError(t, err)
-			require.Empty(t, runs)
+			require.Empty(t, runs.Items)
+			require.Zero(t, *runs.Total)
 		},
 		"Owns": func(ctx context.Context, t *testing.T) {
 			owned, err := s.Owns(ctx, db.Read(ctx), ben.UID, r.ResultID, r.Version)
@@ -107,13 +109,13 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.NoError(t, err)
 		},
 		"Canvases": func(ctx context.Context, t *testing.T) {
-			hers, next, err := s.Canvases(ctx, anna, 0, 10)
+			hers, err := s.Canvases(ctx, anna, httpapi.PageQuery{})
 			require.NoError(t, err)
-			require.Zero(t, next)
-			require.Equal(t, []run.Canvas{canvas}, hers)
-			his, _, err := s.Canvases(ctx, ben, 0, 10)
+			require.Empty(t, hers.NextCursor)
+			require.Equal(t, []run.Canvas{canvas}, hers.Items)
+			his, err := s.Canvases(ctx, ben, httpapi.PageQuery{})
 			require.NoError(t, err)
-			require.NotContains(t, his, canvas)
+			require.NotContains(t, his.Items, canvas)
 		},
 		"CanvasOwned": func(ctx context.Context, t *testing.T) {
 			owned, err := s.CanvasOwned(ctx, db.Read(ctx), ben.UID, canvas.CanvasID)

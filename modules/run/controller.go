@@ -47,12 +47,8 @@ func (c controller) get(ctx context.Context, who actor.Actor, in *getInput) (res
 }
 
 func (c controller) list(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[resultBody], error) {
-	before, err := httpapi.DecodeCursor(in.Cursor)
-	if err != nil {
-		return httpapi.Page[resultBody]{}, err
-	}
-	runs, next, err := c.service.List(ctx, who, before, in.Limit)
-	return page(runs, next, toResultBody), err
+	page, err := c.service.List(ctx, who, *in)
+	return httpapi.MapPage(page, toResultBody), err
 }
 
 func (c controller) createCanvas(ctx context.Context, who actor.Actor, in *canvasInput) (canvasBody, error) {
@@ -61,10 +57,6 @@ func (c controller) createCanvas(ctx context.Context, who actor.Actor, in *canva
 }
 
 func (c controller) canvases(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[canvasBody], error) {
-	before, err := httpapi.DecodeCursor(in.Cursor)
-	if err != nil {
-		return httpapi.Page[canvasBody]{}, err
-	}
-	canvases, next, err := c.service.Canvases(ctx, who, before, in.Limit)
-	return page(canvases, next, func(v Canvas) canvasBody { return canvasBody(v) }), err
+	page, err := c.service.Canvases(ctx, who, *in)
+	return httpapi.MapPage(page, func(v Canvas) canvasBody { return canvasBody(v) }), err
 }

@@ -3,8 +3,6 @@ package run
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/portico-run/portico/modules/internal/httpapi"
 )
 
 type getInput struct {
@@ -62,16 +60,4 @@ type canvasBody struct {
 	Title     string    `json:"title"`
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
-}
-
-// page maps one page of a list to its body.
-func page[T, B any](items []T, next int64, body func(T) B) httpapi.Page[B] {
-	p := httpapi.Page[B]{Items: make([]B, len(items))}
-	for i, item := range items {
-		p.Items[i] = body(item)
-	}
-	if next > 0 {
-		p.NextCursor = httpapi.EncodeCursor(next)
-	}
-	return p
 }

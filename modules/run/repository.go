@@ -80,14 +80,8 @@ func (repository) get(h database.Handle, uid, resultID string, version *int) (ro
 	return r, err
 }
 
-func (repository) list(h database.Handle, uid string, before int64, limit int) ([]row, error) {
-	q := database.Scoped(h, uid)
-	if before > 0 {
-		q = q.Where("pk < ?", before)
-	}
-	var rows []row
-	err := q.Order("pk DESC").Limit(limit).Find(&rows).Error
-	return rows, err
+func (repository) list(h database.Handle, uid string, w database.Window) ([]row, *int64, error) {
+	return database.Newest[row](database.Scoped(h, uid), w)
 }
 
 // advance gives out the next event number of a run that is not over, and

@@ -27,14 +27,8 @@ func (repository) insertCanvas(tx database.Tx, r *canvasRow) error {
 	return database.Unscoped(tx.Handle).Create(r).Error // the row carries its uid
 }
 
-func (repository) canvases(h database.Handle, uid string, before int64, limit int) ([]canvasRow, error) {
-	q := database.Scoped(h, uid).Where("deleted_at IS NULL")
-	if before > 0 {
-		q = q.Where("pk < ?", before)
-	}
-	var rows []canvasRow
-	err := q.Order("pk DESC").Limit(limit).Find(&rows).Error
-	return rows, err
+func (repository) canvases(h database.Handle, uid string, w database.Window) ([]canvasRow, *int64, error) {
+	return database.Newest[canvasRow](database.Scoped(h, uid).Where("deleted_at IS NULL"), w)
 }
 
 func (repository) canvasOwned(h database.Handle, uid, canvasID string) (bool, error) {

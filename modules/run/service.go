@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/ids"
 )
 
@@ -107,18 +108,17 @@ func (s *Service) Get(ctx context.Context, a actor.Actor, resultID string, versi
 	return r.run(), nil
 }
 
-// List returns the caller's runs, newest first. Before is the next value of
-// the page before this one, 0 for the first page; next is 0 on the last.
-func (s *Service) List(ctx context.Context, a actor.Actor, before int64, limit int) (runs []Run, next int64, err error) {
-	rows, err := s.repo.list(s.db.Read(ctx), a.UID, before, limit+1)
+// List returns the caller's runs, newest first.
+func (s *Service) List(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Run], error) {
+	w, err := p.Window()
 	if err != nil {
-		return nil, 0, fmt.Errorf("list runs: %w", err)
+		return httpapi.Page[Run]{}, err
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next = rows[limit-1].PK
+	rows, total, err := s.repo.list(s.db.Read(ctx), a.UID, w)
+	if err != nil {
+		return httpapi.Page[Run]{}, fmt.Errorf("list runs: %w", err)
 	}
-	return toRuns(rows), next, nil
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r row) int64 { return r.PK }), row.run), nil
 }
 
 // Owns reports whether the run exists and is the user's.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/ids"
 )
 
@@ -26,21 +27,17 @@ func (s *Service) CreateCanvas(ctx context.Context, a actor.Actor, title string)
 	return r.canvas(), nil
 }
 
-// Canvases returns the caller's canvases, newest first, paged like List.
-func (s *Service) Canvases(ctx context.Context, a actor.Actor, before int64, limit int) (canvases []Canvas, next int64, err error) {
-	rows, err := s.repo.canvases(s.db.Read(ctx), a.UID, before, limit+1)
+// Canvases returns the caller's canvases, newest first.
+func (s *Service) Canvases(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Canvas], error) {
+	w, err := p.Window()
 	if err != nil {
-		return nil, 0, fmt.Errorf("list canvases: %w", err)
+		return httpapi.Page[Canvas]{}, err
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next = rows[limit-1].PK
+	rows, total, err := s.repo.canvases(s.db.Read(ctx), a.UID, w)
+	if err != nil {
+		return httpapi.Page[Canvas]{}, fmt.Errorf("list canvases: %w", err)
 	}
-	canvases = make([]Canvas, len(rows))
-	for i, r := range rows {
-		canvases[i] = r.canvas()
-	}
-	return canvases, next, nil
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r canvasRow) int64 { return r.PK }), canvasRow.canvas), nil
 }
 
 // CanvasOwned reports whether the canvas exists and is the user's.

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -134,14 +135,14 @@ func TestVersionsOfAResult(t *testing.T) {
 		_, err = s.Create(t.Context(), ben, run.CreateParams{ResultID: "ar-mine"})
 		require.ErrorIs(t, err, run.ErrMissing)
 
-		runs, next, err := s.List(t.Context(), anna, 0, 1)
+		runs, err := s.List(t.Context(), anna, httpapi.PageQuery{Limit: 1})
 		require.NoError(t, err)
-		require.NotZero(t, next)
-		require.Equal(t, 1, runs[0].Version)
-		runs, next, err = s.List(t.Context(), anna, next, 1)
+		require.NotEmpty(t, runs.NextCursor)
+		require.Equal(t, 1, runs.Items[0].Version)
+		runs, err = s.List(t.Context(), anna, httpapi.PageQuery{Cursor: runs.NextCursor, Limit: 1})
 		require.NoError(t, err)
-		require.Zero(t, next)
-		require.Equal(t, 0, runs[0].Version)
+		require.Empty(t, runs.NextCursor)
+		require.Equal(t, 0, runs.Items[0].Version)
 	})
 }
 
@@ -262,9 +263,9 @@ func TestRefusesBadInput(t *testing.T) {
 	require.ErrorIs(t, err, run.ErrCanvasMissing)
 	_, err = s.CreateCanvas(t.Context(), anna, strings.Repeat("a", 201))
 	require.Equal(t, errs.Invalid, errs.CodeOf(err))
-	runs, _, err := s.List(t.Context(), anna, 0, 10)
+	runs, err := s.List(t.Context(), anna, httpapi.PageQuery{})
 	require.NoError(t, err)
-	require.Empty(t, runs)
+	require.Empty(t, runs.Items)
 
 	r := create(t, s, anna, run.CreateParams{Title: strings.Repeat("é", 500)})
 	_, err = appendEvent(t, db, s, r, run.NewEvent{Type: run.End})

@@ -29,7 +29,6 @@ const Program = "execute_code"
 
 // Call is the record of one tool call.
 type Call struct {
-	PK        int64
 	CallID    string
 	ParentID  string // the program it was made by; empty for others
 	Origin    ids.Origin

@@ -44,7 +44,7 @@ func (callRow) TableName() string { return "tool_call_results" }
 
 func (r callRow) call() Call {
 	c := Call{
-		PK: r.PK, CallID: r.CallID, ParentID: value(r.PTCCallID), Origin: r.Type, UID: r.UID, ResultID: r.ResultID,
+		CallID: r.CallID, ParentID: value(r.PTCCallID), Origin: r.Type, UID: r.UID, ResultID: r.ResultID,
 		Version: r.Version, CanvasID: value(r.CanvasID), Toolset: r.ToolsetID, Tool: r.ToolName, StepName: value(r.StepName),
 		Input: json.RawMessage(r.Input), Status: r.Status, Error: value(r.Error),
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
@@ -117,9 +117,9 @@ func (repository) byKey(h database.Handle, uid, key string) (Call, string, error
 	return row.call(), value(row.RequestHash), nil
 }
 
-// list returns a run's calls in the order they were made, after a row.
-func (repository) list(h database.Handle, uid string, f Filter, after int64, limit int) ([]Call, error) {
-	q := database.Scoped(h, uid).Where("pk > ? AND deleted_at IS NULL", after)
+// list returns a run's calls in the order they were made.
+func (repository) list(h database.Handle, uid string, f Filter, w database.Window) ([]callRow, *int64, error) {
+	q := database.Scoped(h, uid).Where("deleted_at IS NULL")
 	if f.ResultID != "" {
 		q = q.Where("result_id = ?", f.ResultID)
 	}
@@ -129,7 +129,7 @@ func (repository) list(h database.Handle, uid string, f Filter, after int64, lim
 	if f.ParentID != "" {
 		q = q.Where("ptc_call_id = ?", f.ParentID)
 	}
-	return many(q.Order("pk").Limit(limit))
+	return database.Oldest[callRow](q, w)
 }
 
 func (repository) byIDs(h database.Handle, uid string, callIDs []string) ([]Call, error) {

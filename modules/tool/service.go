@@ -52,7 +52,7 @@ func (s *Service) Calls(ctx context.Context, a actor.Actor, callIDs []string) (m
 
 // List returns a page of the actor's calls, in the order they were made.
 func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (httpapi.Page[Call], error) {
-	after, err := httpapi.DecodeCursor(p.Cursor)
+	w, err := p.Window()
 	if err != nil {
 		return httpapi.Page[Call]{}, err
 	}
@@ -61,16 +61,11 @@ func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.P
 			return httpapi.Page[Call]{}, err
 		}
 	}
-	calls, err := s.rows.list(s.Stores.DB.Read(ctx), a.UID, f, after, p.Limit+1)
+	rows, total, err := s.rows.list(s.Stores.DB.Read(ctx), a.UID, f, w)
 	if err != nil {
 		return httpapi.Page[Call]{}, err
 	}
-	page := httpapi.Page[Call]{Items: calls}
-	if len(calls) > p.Limit {
-		page.Items = calls[:p.Limit]
-		page.NextCursor = httpapi.EncodeCursor(page.Items[p.Limit-1].PK)
-	}
-	return page, nil
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r callRow) int64 { return r.PK }), callRow.call), nil
 }
 
 // File returns a temporary file of a call. It returns ErrMissing when there is

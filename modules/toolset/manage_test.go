@@ -125,7 +125,7 @@ func TestAUserInstallsChangesAndUninstalls(t *testing.T) {
 		require.Empty(t, again.Config)
 		require.Equal(t, "sk-secret-3", key())
 
-		events, err := audit.List(db.Read(t.Context()), anna.UID, 0, 100)
+		events, _, err := audit.List(db.Read(t.Context()), anna.UID, database.Window{Limit: 100})
 		require.NoError(t, err)
 		var actions []string
 		for _, e := range events {

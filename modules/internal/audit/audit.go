@@ -36,16 +36,16 @@ func Write(tx database.Tx, a actor.Actor, action, subject string, detail map[str
 	return insert(tx, eventRow{UID: a.UID, KeyID: a.KeyID, Action: action, Subject: subject, Detail: string(text), CreatedAt: at})
 }
 
-// List returns the changes to what a user has, newest first, before a row; 0 is
-// all.
-func List(h database.Handle, uid string, before int64, limit int) ([]Event, error) {
-	rows, err := list(h, uid, before, limit)
+// List returns the changes to what a user has, newest first, and one more than
+// the window where there are more; and how many there are, where it counts.
+func List(h database.Handle, uid string, w database.Window) ([]Event, *int64, error) {
+	rows, total, err := list(h, uid, w)
 	events := make([]Event, len(rows))
 	for i, r := range rows {
 		events[i] = Event{PK: r.PK, UID: r.UID, KeyID: r.KeyID, Action: r.Action, Subject: r.Subject, CreatedAt: r.CreatedAt.UTC()}
 		if err := json.Unmarshal([]byte(r.Detail), &events[i].Detail); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return events, err
+	return events, total, err
 }

@@ -22,11 +22,6 @@ func insert(tx database.Tx, row eventRow) error {
 	return database.Unscoped(tx.Handle).Create(&row).Error
 }
 
-func list(h database.Handle, uid string, before int64, limit int) ([]eventRow, error) {
-	q := database.Scoped(h, uid)
-	if before > 0 {
-		q = q.Where("pk < ?", before)
-	}
-	var rows []eventRow
-	return rows, q.Order("pk DESC").Limit(limit).Find(&rows).Error
+func list(h database.Handle, uid string, w database.Window) ([]eventRow, *int64, error) {
+	return database.Newest[eventRow](database.Scoped(h, uid), w)
 }

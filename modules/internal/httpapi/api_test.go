@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 )
@@ -369,6 +371,38 @@ func TestCursors(t *testing.T) {
 	for _, bad := range []string{"%%", "!", "MA", httpapi.EncodeCursor(-4)} {
 		if _, err := httpapi.DecodeCursor(bad); errs.CodeOf(err) != errs.Invalid {
 			t.Errorf("DecodeCursor(%q) = %v", bad, err)
+		}
+	}
+}
+
+func TestWindowOfAPage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		query httpapi.PageQuery
+		want  database.Window
+	}{
+		{httpapi.PageQuery{}, database.Window{Limit: 50}},
+		{httpapi.PageQuery{Cursor: httpapi.EncodeCursor(7), Limit: 3}, database.Window{After: 7, Limit: 3}},
+		{httpapi.PageQuery{Page: 1}, database.Window{Limit: 10, Count: true}},
+		{httpapi.PageQuery{PageSize: 20}, database.Window{Limit: 20, Count: true}},
+		{httpapi.PageQuery{Page: 3, PageSize: 20}, database.Window{Offset: 40, Limit: 20, Count: true}},
+		{httpapi.PageQuery{Page: 50, PageSize: 200}, database.Window{Offset: 9800, Limit: 200, Count: true}},
+	} {
+		if got, err := c.query.Window(); err != nil || got != c.want {
+			t.Errorf("%+v: %+v, %v", c.query, got, err)
+		}
+	}
+	for _, bad := range []httpapi.PageQuery{
+		{Cursor: httpapi.EncodeCursor(7), Page: 1},
+		{Limit: 1, Page: 1},
+		{Limit: 1, PageSize: 1},
+		{Cursor: "!"},
+		{Page: 51, PageSize: 200},
+		{Page: 1001},
+		{Page: math.MaxInt, PageSize: 200},
+	} {
+		if _, err := bad.Window(); errs.CodeOf(err) != errs.Invalid {
+			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 }
