@@ -406,6 +406,33 @@ func TestAnotherTenant(t *testing.T) {
 					t.Errorf("%+v, %v", who, err)
 				}
 			},
+			"CallKey": func() {
+				hers, err := b.CallKey(t.Context(), b.alice, "call-1", b.clock.Now().Add(time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				his, err := b.CallKey(t.Context(), b.bob, "call-1", b.clock.Now().Add(time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for plain, uid := range map[account.Plaintext]string{hers: b.alice.UID, his: b.bob.UID} {
+					if who, err := b.as(t.Context(), plain.Reveal()); err != nil || who.UID != uid {
+						t.Errorf("%+v, %v", who, err)
+					}
+				}
+			},
+			"EndCallKey": func() {
+				hers, err := b.CallKey(t.Context(), b.alice, "call-2", b.clock.Now().Add(time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := b.EndCallKey(t.Context(), b.bob, "call-2"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.as(t.Context(), hers.Reveal()); err != nil {
+					t.Errorf("another user ended the key: %v", err)
+				}
+			},
 			// These take no actor, or make something of the actor's own.
 			"Authenticate": nil, "KeyOwner": nil, "CreateKey": nil, "IssueToken": nil,
 			"Disable": nil, "CreateUser": nil, "Users": nil, "UserByName": nil, "Bootstrap": nil, "PurgeTemporaryKeys": nil,

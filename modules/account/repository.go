@@ -156,3 +156,9 @@ func (repository) purge(tx database.Tx, before time.Time) (int64, error) {
 	q := database.Unscoped(tx.Handle).Where("scope IS NOT NULL AND expires_at < ?", before).Delete(&keyRow{})
 	return q.RowsAffected, q.Error
 }
+
+// revokeSandbox ends keys of sandboxes by their name.
+func (repository) revokeSandbox(tx database.Tx, uid, name string, at time.Time) error {
+	return database.Scoped(tx.Handle, uid).Model(&keyRow{}).
+		Where("name = ? AND scope IS NOT NULL AND revoked_at IS NULL", name).Update("revoked_at", at).Error
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool"
 )
 
 // Request asks an agent something.
@@ -274,18 +275,27 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 	if s.cancel(r, errAborted) {
 		return true, nil
 	}
-	// Another server's: it sees the end in the database.
-	err = s.DB.InTx(ctx, func(tx database.Tx) error {
+	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
+		_, _, err = s.Tools.FinishOutside(ctx, a, tool.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
+	} else {
+		err = s.abortElsewhere(ctx, a, r)
+	}
+	if errors.Is(err, run.ErrEnded) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// abortElsewhere ends a run of another server's, which sees the end in the
+// database.
+func (s *Service) abortElsewhere(ctx context.Context, a actor.Actor, r run.Run) error {
+	return s.DB.InTx(ctx, func(tx database.Tx) error {
 		err := s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
 		if err != nil {
 			return err
 		}
 		return tx.Notify(abortTopic(r.ResultID))
 	})
-	if errors.Is(err, run.ErrEnded) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 func (s *Service) stop(ctx context.Context) error {

@@ -142,10 +142,10 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 				if op.path == "/v1/auth/cli/api-key/validate" && slices.Contains([]string{"invalid UTF-8"}, name) {
 					c.status = []int{200, 400} // any text may be asked about
 				}
-				if op.path == "/v1/canvas/create" && slices.Contains([]string{"no fields", "unknown keys"}, name) {
+				if slices.Contains([]string{"/v1/canvas/create", "/v1/action/register"}, op.path) && slices.Contains([]string{"no fields", "unknown keys"}, name) {
 					continue // every field is optional
 				}
-				if slices.Contains([]string{"/v1/sandbox/execute", "/v1/exec", "/v1/exec/programmatic"}, op.path) && name == "20 MB" {
+				if slices.Contains([]string{"/v1/sandbox/execute", "/v1/action/register", "/v1/exec", "/v1/exec/programmatic"}, op.path) && name == "20 MB" {
 					c.status = []int{400, 413} // takes long programs
 				}
 				a := s.send(s.key, op.method, op.path, c.body)
@@ -299,6 +299,11 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/v1/skill/invoke", `{"query":""}`, 400},
 		{"POST", "/v1/skill/streamInvoke", `{"query":"Hi"}`, 200},
 		{"POST", "/v1/skill/streamInvoke", `{"query":""}`, 400},
+		{"POST", "/v1/action/register", `{"resultId":"ar-outside","toolCallId":"outside-1","withKey":true}`, 200},
+		{"POST", "/v1/action/register", `{"resultId":"` + o.ResultID + `"}`, 409},
+		{"POST", "/v1/action/finish", `{"resultId":"ar-outside","toolCallId":"outside-1","status":"finish","output":{"stdout":""}}`, 200},
+		{"POST", "/v1/action/finish", `{"resultId":"ar-outside","status":"error","error":"x"}`, 200},
+		{"POST", "/v1/action/finish", `{"resultId":"ar-outside","status":"finish"}`, 409},
 		{"POST", "/v1/action/abort", `{"resultId":"` + o.ResultID + `"}`, 200},
 		{"POST", "/v1/action/abort", `{"resultId":"none"}`, 404},
 	} {

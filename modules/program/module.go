@@ -33,6 +33,8 @@ type Policy interface {
 // Keys makes the keys that programs call tools with.
 type Keys interface {
 	TemporaryKey(ctx context.Context, a actor.Actor) (account.Plaintext, error)
+	CallKey(ctx context.Context, a actor.Actor, callID string, until time.Time) (account.Plaintext, error)
+	EndCallKey(ctx context.Context, a actor.Actor, callID string) error
 }
 
 // Catalogue describes tools.
@@ -101,8 +103,9 @@ func New(d Deps) *Module { return &Module{Service: &Service{Deps: d}} }
 // maxBody is the largest request: the longest program, escaped.
 const maxBody = 4 * sandbox.MaxCode
 
-// Register adds the module's route.
+// Register adds the module's routes.
 func (m *Module) Register(api *httpapi.API) {
+	m.registerOutside(api)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "execute-code", Method: http.MethodPost, Path: "/v1/sandbox/execute", Tag: "sandbox",
 		Summary: "Run a program that may call tools",

@@ -126,7 +126,7 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 	if req.Plain {
 		return given{warnings: []string{}}, nil
 	}
-	if err := s.decide(a, req); err != nil {
+	if err := s.decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title}); err != nil {
 		return g, err
 	}
 	bundle, warnings, err := s.bundle(ctx, a, req.Toolsets)
@@ -142,8 +142,8 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 }
 
 // decide refuses a program where the policy says no, with the reason.
-func (s *Service) decide(a actor.Actor, req Request) error {
-	d := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
+func (s *Service) decide(q ptc.Question) error {
+	d := s.Access.Policy.Decide(q)
 	if d.Enabled {
 		return nil
 	}

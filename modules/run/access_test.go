@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,6 +91,26 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			got, err := s.Events(ctx, ben, r.ResultID, r.Version, 0, 10)
 			require.NoError(t, err)
 			require.Empty(t, got)
+		},
+		"Register": func(ctx context.Context, t *testing.T) {
+			for _, p := range []run.OutsideParams{{ResultID: r.ResultID, Version: r.Version}, {ResultID: r.ResultID, Version: 7}} {
+				require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error { _, err := s.Register(ctx, tx, ben, p); return err }), run.ErrMissing)
+			}
+			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
+				_, err := s.Register(ctx, tx, ben, run.OutsideParams{CanvasID: canvas.CanvasID})
+				return err
+			}), run.ErrCanvasMissing)
+		},
+		"Prolong": func(ctx context.Context, t *testing.T) {
+			until := time.Now().Add(time.Hour)
+			p := run.OutsideParams{ResultID: "ar-outside", Until: until}
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error { _, err := s.Register(ctx, tx, anna, p); return err }))
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
+				return s.Prolong(ctx, tx, ben.UID, p.ResultID, 0, until.Add(time.Hour))
+			}))
+			got, err := s.Get(ctx, anna, p.ResultID, nil)
+			require.NoError(t, err)
+			require.WithinDuration(t, until, got.ExpiresAt, time.Second)
 		},
 		"AddMessage": func(ctx context.Context, t *testing.T) {
 			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {

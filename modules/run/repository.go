@@ -55,6 +55,9 @@ func (r row) run() Run {
 	if deref(r.TargetType) == targetCanvas {
 		out.CanvasID = deref(r.TargetID)
 	}
+	if deref(r.LeaseOwner) == Outside && r.LeaseExpiresAt != nil {
+		out.ExpiresAt = r.LeaseExpiresAt.UTC()
+	}
 	return out
 }
 
@@ -114,8 +117,7 @@ func (rp repository) advance(tx database.Tx, uid, resultID string, version int, 
 
 // open holds the row of a run that is not over until the transaction ends.
 func (rp repository) open(tx database.Tx, uid, resultID string, version int) error {
-	var r row
-	err := database.Lock(database.Scoped(tx.Handle, uid)).Where("result_id = ? AND version = ?", resultID, version).Take(&r).Error
+	r, err := rp.lock(tx, uid, resultID, version)
 	switch {
 	case errors.Is(err, database.ErrNotFound):
 		return ErrMissing

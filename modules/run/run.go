@@ -46,6 +46,9 @@ type Run struct {
 	// Warnings and Handoff are as Finish has them.
 	Warnings []string
 	Handoff  *Handoff
+	// ExpiresAt is set while a service beside this server executes the run: when
+	// it fails unless it was finished.
+	ExpiresAt time.Time
 	// Seq is the number of the newest event.
 	Seq       int64
 	CreatedAt time.Time

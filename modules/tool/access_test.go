@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -86,6 +87,18 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 					return tool.Answer{}
 				})
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
+			},
+			"RegisterOutside": func(t *testing.T) {
+				_, _, err := f.Service.RegisterOutside(ctx, ben, outside(r.ResultID, "his"))
+				require.ErrorIs(t, err, run.ErrMissing)
+				_, _, err = f.Service.RegisterOutside(ctx, ben, outside("", p.CallID))
+				require.ErrorIs(t, err, tool.ErrCallTaken)
+			},
+			"FinishOutside": func(t *testing.T) {
+				for _, callID := range []string{"", p.CallID} {
+					_, _, err := f.Service.FinishOutside(ctx, ben, tool.Ending{ResultID: r.ResultID, CallID: callID, Status: run.Aborted})
+					require.ErrorIs(t, err, run.ErrMissing)
+				}
 			},
 			"CloseProgram": func(t *testing.T) {
 				stolen := p

@@ -45,6 +45,16 @@ type Call struct {
 	Error     string
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	// ExpiresAt is set while a service beside this server executes the program:
+	// when it fails unless it was finished. Ending says that it is being
+	// finished, and makes no more calls.
+	ExpiresAt time.Time
+	Ending    bool
+}
+
+// live reports whether the program may make calls.
+func (c Call) live(now time.Time) bool {
+	return c.Status == Executing && !c.Ending && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }
 
 // InRun reports whether the call belongs to a run.
@@ -106,6 +116,7 @@ const (
 	CodeUnsupportedType  = "TOOLSET_TYPE_UNSUPPORTED"
 	CodeInterrupted      = "INTERRUPTED"
 	CodeTimeout          = "TIMEOUT"
+	CodeNotFinished      = "NOT_FINISHED"
 	CodeInternal         = "INTERNAL"
 	interruptedMessage   = "The call was interrupted: the process that ran it died. It was not billed; whether it had an effect is not known."
 )

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,6 +36,9 @@ func CheckRows(t *testing.T, db *database.DB) {
 
 // Renew prolongs a keeper's leases once.
 func Renew(ctx context.Context, k *Keeper) error { return k.renew(ctx) }
+
+// SetPatience sets how long the end of a program waits for its calls.
+func SetPatience(s *Service, d time.Duration) { s.patience = d }
 
 // RegisterDecoder adds the execution route with nothing behind the decoder:
 // it answers with the arguments as they were understood.

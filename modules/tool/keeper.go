@@ -108,7 +108,11 @@ func (k *Keeper) Reap(ctx context.Context) error {
 }
 
 func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
-	output, err := json.Marshal(interrupted())
+	answer := interrupted()
+	if !c.ExpiresAt.IsZero() {
+		answer = Answer{Status: errorStatus, Error: notFinished, ErrorCode: CodeNotFinished}
+	}
+	output, err := json.Marshal(answer)
 	if err != nil {
 		return err
 	}
@@ -125,7 +129,7 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 		if n, err := k.s.rows.children(tx.Handle, c.UID, c.CallID); err != nil || n > 0 {
 			return err
 		}
-		c.Status, c.Error, c.Output = Failed, interruptedMessage, output
+		c.Status, c.Error, c.Output = Failed, answer.Error, output
 		if err := k.s.rows.finish(tx, c, now); err != nil {
 			return err
 		}
@@ -161,12 +165,16 @@ func (k *Keeper) ownRun(ctx context.Context, c Call) (bool, error) {
 const runInterrupted = "The run was interrupted: the process that ran it died. Run it again."
 
 func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
+	cause := runInterrupted
+	if !r.ExpiresAt.IsZero() {
+		cause = notFinished
+	}
 	err := k.s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
 		if n, err := k.s.rows.inRun(tx.Handle, r.UID, r.ResultID, r.Version); err != nil || n > 0 {
 			return err // after its calls
 		}
 		return k.s.Stores.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{
-			Status: run.Failed, Errors: []string{runInterrupted},
+			Status: run.Failed, Errors: []string{cause},
 		})
 	})
 	if errors.Is(err, run.ErrEnded) {

@@ -104,7 +104,7 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister(), limiter: newLimiter(), large: newBudget(d.Settings)}
+	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister(), patience: childPatience, limiter: newLimiter(), large: newBudget(d.Settings)}
 	return &Module{Service: s, Keeper: newKeeper(s)}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/run"
 )
 
 // repository is the table tool_call_results.
@@ -51,6 +52,9 @@ func (r callRow) call() Call {
 	}
 	if r.Output != "" {
 		c.Output = json.RawMessage(r.Output)
+	}
+	if owner := value(r.LeaseOwner); r.LeaseExpiresAt != nil && (owner == run.Outside || owner == ending) {
+		c.ExpiresAt, c.Ending = r.LeaseExpiresAt.UTC(), owner == ending
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/budget"
@@ -16,12 +17,13 @@ import (
 // shows and changes the actor's own calls only.
 type Service struct {
 	Deps
-	rows    repository
-	schemas *jsonschema.Cache
-	alive   *register
-	lent    lent
-	limiter *limiter
-	large   *budget.Budget
+	rows     repository
+	schemas  *jsonschema.Cache
+	alive    *register
+	patience time.Duration // of the end of a program with its calls
+	lent     lent
+	limiter  *limiter
+	large    *budget.Budget
 }
 
 // Filter narrows a list of calls.

@@ -45,7 +45,7 @@ func (s *Service) caller(ctx context.Context, a actor.Actor, callID string) (Cal
 	if restricted && !readable {
 		return c, program{}, ErrParentForeign
 	}
-	if restricted && c.Status != Executing {
+	if restricted && !c.live(s.Now()) {
 		return c, program{}, ErrParentEnded
 	}
 	return c, program{stepName: c.StepName, any: readable && len(toolsets) == 0, toolsets: toolsets}, nil
@@ -58,7 +58,7 @@ func toolsetsOf(input json.RawMessage) (toolsets []string, readable bool) {
 	var v struct {
 		Input ProgramInput `json:"input"`
 	}
-	if json.Unmarshal(input, &v) != nil || v.Input.Code == "" || v.Input.Language == "" || v.Input.Plain {
+	if json.Unmarshal(input, &v) != nil || v.Input.Language == "" || v.Input.Plain || (v.Input.Code == "" && !v.Input.Outside) {
 		return nil, false
 	}
 	return v.Input.Toolsets, true

@@ -190,7 +190,7 @@ func (s *Service) begin(ctx context.Context, c Call, req Request) (callID string
 			if err != nil {
 				return err
 			}
-			if parent.Status != Executing {
+			if !parent.live(s.Now()) {
 				return ErrParentEnded
 			}
 		}

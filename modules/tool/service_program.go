@@ -19,6 +19,7 @@ type ProgramInput struct {
 	Language string   `json:"language"`
 	Toolsets []string `json:"toolsets,omitempty"` // the only ones it may call; empty for all
 	Plain    bool     `json:"plain,omitempty"`    // it may call none
+	Outside  bool     `json:"outside,omitempty"`  // a service beside this server executes it, and may keep its code
 	Tool     string   `json:"-"`                  // its name; empty for Program
 	// Functions are what it may call besides, until CloseProgram.
 	Functions []Function `json:"-"`
@@ -68,38 +69,51 @@ func (s *Service) CloseProgram(ctx context.Context, c Call, answer Answer, then 
 	if err != nil {
 		return fmt.Errorf("store the outcome of %s: %w", c.CallID, err)
 	}
+	return s.whenSettled(ctx, c.ResultID, func(tx database.Tx, late bool) error {
+		if _, err := s.rows.lock(tx, c.UID, c.CallID); err != nil {
+			return err
+		}
+		n, err := s.rows.children(tx.Handle, c.UID, c.CallID)
+		if err != nil {
+			return err
+		}
+		if n > 0 && !late {
+			return errChildren
+		}
+		if err := s.endProgram(ctx, tx, c, answer); err != nil {
+			return err
+		}
+		return then(tx)
+	})
+}
+
+// endProgram writes the end of a program, with its event.
+func (s *Service) endProgram(ctx context.Context, tx database.Tx, c Call, answer Answer) (err error) {
 	event := run.ToolCallEnd
 	c.Status = Completed
 	if answer.Status != Success {
 		c.Status, c.Error, event = Failed, answer.Error, run.ToolCallError
 	}
 	if c.Output, err = json.Marshal(answer); err != nil {
-		return fmt.Errorf("encode the program's outcome: %w", err)
+		return fmt.Errorf("encode the outcome of %s: %w", c.CallID, err)
 	}
-	woken, cancel := s.Stores.Wake.Subscribe(run.Topic(c.ResultID))
+	if err := s.rows.finish(tx, c, s.Now()); err != nil {
+		return err
+	}
+	return s.tell(ctx, tx, c, event)
+}
+
+// whenSettled tries to end something of a run until it has no calls that are
+// executing, which attempt reports by errChildren. The last attempt is told that
+// it is late.
+func (s *Service) whenSettled(ctx context.Context, resultID string, attempt func(tx database.Tx, late bool) error) error {
+	woken, cancel := s.Stores.Wake.Subscribe(run.Topic(resultID))
 	defer cancel()
-	deadline := time.Now().Add(childPatience)
+	deadline := time.Now().Add(s.patience)
 	for {
-		err := s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
-			if _, err := s.rows.lock(tx, c.UID, c.CallID); err != nil {
-				return err
-			}
-			n, err := s.rows.children(tx.Handle, c.UID, c.CallID)
-			if err != nil {
-				return err
-			}
-			if n > 0 && time.Now().Before(deadline) {
-				return errChildren
-			}
-			if err := s.rows.finish(tx, c, s.Now()); err != nil {
-				return err
-			}
-			if err := s.tell(ctx, tx, c, event); err != nil {
-				return err
-			}
-			return then(tx)
-		})
-		if !errors.Is(err, errChildren) {
+		late := !time.Now().Before(deadline)
+		err := s.Stores.DB.InTx(ctx, func(tx database.Tx) error { return attempt(tx, late) })
+		if late || !errors.Is(err, errChildren) {
 			return err
 		}
 		select {

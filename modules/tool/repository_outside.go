@@ -1,0 +1,38 @@
+package tool
+
+import (
+	"gorm.io/gorm"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// outside counts the user's programs that are executed outside now.
+func (repository) outside(h database.Handle, uid string) (int64, error) {
+	var n int64
+	err := executedOutside(database.Scoped(h, uid)).Model(&callRow{}).Count(&n).Error
+	return n, err
+}
+
+// lockOutside reads the programs of a run that are executed outside now, or only
+// the one that is named, and holds their rows until the transaction ends.
+func (repository) lockOutside(tx database.Tx, r run.Run, callID string) ([]Call, error) {
+	return many(ofRun(executedOutside(database.Lock(database.Scoped(tx.Handle, r.UID))), r, callID).Order("pk"))
+}
+
+// seal lets them make no more calls.
+func (repository) seal(tx database.Tx, r run.Run, callID string) error {
+	return ofRun(executedOutside(database.Scoped(tx.Handle, r.UID)), r, callID).Model(&callRow{}).Update("lease_owner", ending).Error
+}
+
+func executedOutside(q *gorm.DB) *gorm.DB {
+	return q.Where("status = ? AND lease_owner IN ? AND deleted_at IS NULL", Executing, []string{run.Outside, ending})
+}
+
+func ofRun(q *gorm.DB, r run.Run, callID string) *gorm.DB {
+	q = q.Where("result_id = ? AND version = ?", r.ResultID, r.Version)
+	if callID != "" {
+		q = q.Where("call_id = ?", callID)
+	}
+	return q
+}
