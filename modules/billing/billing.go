@@ -68,9 +68,13 @@ type Usage struct {
 
 // Balance is a user's credits: live recharges less open debts.
 type Balance struct {
-	Credit money.Amount `json:"creditAmount" doc:"Granted credits of the recharges that are still live"`
-	Net    money.Amount `json:"creditBalance" doc:"What is left, less open debts; may be negative"`
-	Debt   money.Amount `json:"debt" doc:"Open debts"`
+	Credit  money.Amount `json:"creditAmount" doc:"Granted credits of the recharges that are still live"`
+	Net     money.Amount `json:"creditBalance" doc:"What is left, less open debts; may be negative"`
+	Debt    money.Amount `json:"debt" doc:"Open debts"`
+	Regular money.Amount `json:"regularCredits" doc:"What is left of the recharges, before debts"`
+	// Nobody earns credits by templates here.
+	Template   money.Amount `json:"templateEarningsCredits" doc:"Left of what templates earned: always 0, since this server has none"`
+	Cumulative money.Amount `json:"cumulativeEarningsCredits" doc:"All that templates ever earned: always 0, since this server has none"`
 }
 
 // Recharge is credits given to a user until a day.

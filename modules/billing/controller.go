@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/internal/money"
 )
@@ -23,6 +24,16 @@ func (c controller) register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "credit-result", Method: http.MethodGet, Path: "/v1/credit/result", Tag: "credits", Summary: "What a run of the caller's cost, by tool and model",
 	}, c.result)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-canvas", Method: http.MethodGet, Path: "/v1/credit/canvas", Tag: "credits", Summary: "What the caller's runs of a canvas cost, by tool and model",
+	}, c.canvas)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-commission", Method: http.MethodGet, Path: "/v1/credit/commission", Tag: "credits", Summary: "What the caller earned by a canvas that others use: nothing, since canvases are not sold here",
+	}, c.commission)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "credit-execution", Method: http.MethodGet, Path: "/v1/credit/execution", Tag: "credits", Errors: []errs.Code{errs.NotFound},
+		Summary: "What an execution of a workflow cost: always 404, since this server runs no workflows",
+	}, c.execution)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "credit-recharge", Method: http.MethodGet, Path: "/v1/credit/recharge", Tag: "credits", Summary: "What the caller was given, newest first",
 	}, c.recharges)
@@ -80,6 +91,31 @@ func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput
 		return c.service.RunReport(ctx, who, in.ResultID, nil)
 	}
 	return c.service.RunReport(ctx, who, in.ResultID, &in.Version)
+}
+
+type creditCanvasInput struct {
+	CanvasID string `query:"canvasId" required:"true" minLength:"1" maxLength:"64"`
+}
+
+func (c controller) canvas(ctx context.Context, who actor.Actor, in *creditCanvasInput) (Statement, error) {
+	return c.service.CanvasReport(ctx, who, in.CanvasID)
+}
+
+type totalBody struct {
+	Total money.Amount `json:"total"`
+}
+
+func (c controller) commission(context.Context, actor.Actor, *creditCanvasInput) (totalBody, error) {
+	return totalBody{}, nil
+}
+
+type executionInput struct {
+	ExecutionID string `query:"executionId" required:"true" minLength:"1" maxLength:"64"`
+}
+
+func (c controller) execution(context.Context, actor.Actor, *executionInput) (totalBody, error) {
+	return totalBody{}, errs.New(errs.NotFound, "There is no such execution: this server runs no workflows.").
+		Do("GET /v1/credit/result says what a run cost, and GET /v1/credit/canvas what all runs of a canvas did.")
 }
 
 // usageBody is a usage on the wire. createdAt is milliseconds since 1970.

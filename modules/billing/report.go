@@ -36,14 +36,21 @@ type Period struct{ From, Until time.Time }
 
 // Report sums up what the actor was charged in a period.
 func (s *Service) Report(ctx context.Context, a actor.Actor, p Period) (Statement, error) {
-	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, p, "", nil)
+	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, share{Period: p})
 	return statementOf(rows), err
 }
 
 // RunReport sums up what a run of the actor's cost; a nil version is all of
 // them.
 func (s *Service) RunReport(ctx context.Context, a actor.Actor, resultID string, version *int) (Statement, error) {
-	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, Period{}, resultID, version)
+	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, share{resultID: resultID, version: version})
+	return statementOf(rows), err
+}
+
+// CanvasReport sums up what the actor's runs of a canvas cost. It is nothing for
+// a canvas of another user's.
+func (s *Service) CanvasReport(ctx context.Context, a actor.Actor, canvasID string) (Statement, error) {
+	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, share{canvasID: canvasID})
 	return statementOf(rows), err
 }
 

@@ -106,15 +106,27 @@ type sumRow struct {
 	Charged      money.Amount
 }
 
-func (repository) sums(h database.Handle, uid string, p Period, resultID string, version *int) ([]sumRow, error) {
+// share says which usages are added up; what is empty does not count.
+type share struct {
+	Period
+	resultID string
+	version  *int
+	canvasID string // of their runs
+}
+
+func (repository) sums(h database.Handle, uid string, p share) ([]sumRow, error) {
 	q := database.Scoped(h, uid).Table("credit_usages").
 		Select("usage_type, tool_call_meta, model_name, COUNT(*) AS calls, SUM(due_amount) AS due, SUM(amount) AS charged").
 		Group("usage_type, tool_call_meta, model_name")
-	if resultID != "" {
-		q = q.Where("action_result_id = ?", resultID)
+	if p.resultID != "" {
+		q = q.Where("action_result_id = ?", p.resultID)
 	}
-	if version != nil {
-		q = q.Where("version = ?", *version)
+	if p.version != nil {
+		q = q.Where("version = ?", *p.version)
+	}
+	if p.canvasID != "" {
+		q = q.Where(`EXISTS (SELECT 1 FROM action_results r WHERE r.result_id = credit_usages.action_result_id AND r.version = credit_usages.version
+			AND r.uid = ? AND r.target_type = 'canvas' AND r.target_id = ?)`, uid, p.canvasID)
 	}
 	if !p.From.IsZero() {
 		q = q.Where("created_at >= ?", p.From)

@@ -217,12 +217,12 @@ func (s *Service) balance(h database.Handle, uid string) (Balance, error) {
 	var b Balance
 	for _, lot := range lots {
 		b.Credit += lot.Amount
-		b.Net += lot.Balance
+		b.Regular += lot.Balance
 	}
 	for _, d := range debts {
 		b.Debt += d.Balance
 	}
-	b.Net -= b.Debt
+	b.Net = b.Regular - b.Debt
 	return b, nil
 }
 

@@ -350,6 +350,18 @@ func TestAnotherTenant(t *testing.T) {
 					t.Errorf("the owner's: %+v, %v", got, err)
 				}
 			},
+			"CanvasReport": func() {
+				exec(t, db, `INSERT INTO action_results (result_id, uid, target_type, target_id) VALUES ('ar-1', ?, 'canvas', 'c-1')`, alice.UID)
+				if got, err := s.CanvasReport(t.Context(), bob, "c-1"); err != nil || len(got.Lines) != 0 || got.Total != 0 {
+					t.Errorf("%+v, %v", got, err)
+				}
+				if got, err := s.CanvasReport(t.Context(), alice, "c-1"); err != nil || got.Charged != credit {
+					t.Errorf("the owner's: %+v, %v", got, err)
+				}
+				if got, err := s.CanvasReport(t.Context(), alice, "c-2"); err != nil || got.Charged != 0 {
+					t.Errorf("another canvas: %+v, %v", got, err)
+				}
+			},
 			"Report": func() {
 				if got, err := s.Report(t.Context(), bob, billing.Period{}); err != nil || len(got.Lines) != 0 {
 					t.Errorf("%+v, %v", got, err)

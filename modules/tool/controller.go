@@ -41,6 +41,8 @@ func (c controller) register(api *httpapi.API) {
 	output.Access = httpapi.Tools
 	httpapi.RegisterStream(api, output, c.output)
 	api.Raw(get("get-tool-call-file", "/v1/tool/call/file", "A file that a call outside any canvas returned; it is kept for a day", errs.NotFound), c.file)
+	httpapi.Register(api, get("list-tool-calls-of-a-run", "/v1/cli/tool-call", "The calls of a run, in the order they were made", errs.ResultMissing), c.listOfRun)
+	httpapi.Register(api, get("get-tool-call-for-display", "/v1/cli/tool-call/{callId}", "One call, with the time it took; long and private parts of it left out where asked for", errs.NotFound), c.display)
 	httpapi.Register(api, get("list-tool-calls", "/v1/tool/calls", "The caller's calls, in the order they were made", errs.ResultMissing), c.list)
 }
 

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -54,3 +55,6 @@ func RegisterDecoder(api *httpapi.API) {
 			})
 		})
 }
+
+// Displayed is the output of a call as it is shown.
+func Displayed(c Call) (json.RawMessage, error) { return displayed(c) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"time"
 
 	"github.com/portico-run/portico/modules/composio"
@@ -67,6 +68,10 @@ func (s *Service) Authorize(ctx context.Context, a actor.Actor, key, callback st
 	link, err := s.Accounts.Link(ctx, a.UID, composio.Toolkit(key), callback)
 	if err != nil {
 		return Authorization{}, providerError(err)
+	}
+	if u, err := url.Parse(link.RedirectURL); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return Authorization{}, errs.New(errs.Unavailable, "Composio gave no address where the account can be connected.").
+			Do("Try again; if it stays, check the app's authentication at Composio.")
 	}
 	err = s.DB.InTx(ctx, func(tx database.Tx) error { return s.audit(tx, a, "connection.authorize", key, nil) })
 	return Authorization{RedirectURL: link.RedirectURL, ConnectionRequestID: link.AccountID, App: key}, err

@@ -214,3 +214,17 @@ func TestTiersNeedRates(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A connection without an address to go to cannot be made.
+func TestAuthorizeRefusesAnAnswerWithoutAnAddress(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s, provider := connected(t, db)
+		for _, address := range []string{"", "/link", "javascript:alert(1)", "https:", "not an address%"} {
+			provider.Redirect = &address
+			_, err := s.Authorize(t.Context(), anna, "gmail", "")
+			require.Equal(t, errs.Unavailable, errs.CodeOf(err), address)
+			require.Contains(t, err.Error(), "Composio gave no address")
+		}
+	})
+}

@@ -32,7 +32,7 @@ func (c controller) register(api *httpapi.API) {
 type exportInput struct {
 	ToolsetKeys string `query:"toolsetKeys" maxLength:"8192" doc:"Keys, separated by commas"`
 	ToolsetKey  string `query:"toolsetKey" maxLength:"8192" doc:"The same under its other name"`
-	Partial     bool   `query:"partial" doc:"Answer {toolsets, errors} instead of failing for one bad key"`
+	Partial     string `query:"partial" enum:"true,false" doc:"Answer {toolsets, errors} instead of failing for one bad key"`
 }
 
 func (in *exportInput) keys() ([]string, error) {
@@ -70,10 +70,10 @@ func (c controller) export(ctx context.Context, who actor.Actor, in *exportInput
 			d.Tools[i].AllowedCallers = d.Tools[i].Callers.Names()
 		}
 	}
-	if len(failures) > 0 && !in.Partial && len(keys) > 0 {
+	if len(failures) > 0 && !(in.Partial == "true") && len(keys) > 0 {
 		return exportBody{}, failures[0].Problem
 	}
-	return exportBody{partial: in.Partial, Toolsets: definitions, Errors: toFailures(failures)}, nil
+	return exportBody{partial: (in.Partial == "true"), Toolsets: definitions, Errors: toFailures(failures)}, nil
 }
 
 // exportBody is the list of definitions; in a partial answer the list and

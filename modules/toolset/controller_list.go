@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -17,7 +18,9 @@ func (c controller) registerLists(api *httpapi.API) {
 	httpapi.Register(api, op("list-tools", "/v1/tool/list", "All that the caller may use: builtin tools, toolsets, connected accounts, MCP servers"), c.tools)
 	httpapi.Register(api, op("list-user-tools", "/v1/tool/user/list", "The toolsets the caller has, and those that need the caller's account"), c.userTools)
 	httpapi.Register(api, op("list-toolsets", "/v1/tool/toolset/list", "The toolsets the caller may use"), c.list)
-	httpapi.Register(api, op("list-inventory", "/v1/tool/inventory/list", "The toolsets this server offers, and what is given to install one"), c.inventory)
+	inventory := op("list-inventory", "/v1/tool/inventory/list", "The toolsets this server offers, and what is given to install one")
+	inventory.Access = httpapi.Public // it is the shop window; nothing in it is a user's
+	httpapi.Register(api, inventory, c.inventory)
 }
 
 type listInput struct {
@@ -42,19 +45,19 @@ type instanceBody struct {
 	ToolsetID  string          `json:"toolsetId"`
 	Name       string          `json:"name"`
 	Key        string          `json:"key"`
-	AuthType   string          `json:"authType"`
+	AuthType   string          `json:"authType" doc:"config_based where nobody gives a credential"`
 	Global     bool            `json:"isGlobal"`
 	Enabled    bool            `json:"enabled"`
 	Config     json.RawMessage `json:"config,omitempty"`
 	Definition *inventoryBody  `json:"definition,omitempty"`
-	CreatedAt  time.Time       `json:"createdAt"`
-	UpdatedAt  time.Time       `json:"updatedAt"`
+	CreatedAt  *time.Time      `json:"createdAt,omitempty" doc:"Absent for what is no row: builtin tools, and what is not connected yet"`
+	UpdatedAt  *time.Time      `json:"updatedAt,omitempty"`
 }
 
 func toInstance(i Instance) instanceBody {
 	return instanceBody{
-		ToolsetID: i.ToolsetID, Name: i.Name, Key: i.Key, AuthType: i.AuthType, Global: i.Global, Enabled: i.Enabled, Config: i.Config,
-		CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt,
+		ToolsetID: i.ToolsetID, Name: i.Name, Key: i.Key, AuthType: cmp.Or(i.AuthType, authConfigBased), Global: i.Global, Enabled: i.Enabled, Config: i.Config,
+		CreatedAt: &i.CreatedAt, UpdatedAt: &i.UpdatedAt,
 	}
 }
 
@@ -109,6 +112,7 @@ type genericBody struct {
 	Name    string        `json:"name"`
 	Builtin bool          `json:"builtin,omitempty"`
 	Toolset *instanceBody `json:"toolset,omitempty"`
+	Server  *Server       `json:"mcpServer,omitempty"`
 }
 
 type toolsInput struct {
@@ -130,7 +134,7 @@ func (c controller) tools(ctx context.Context, who actor.Actor, in *toolsInput) 
 	for _, name := range t.Builtin {
 		if in.IsGlobal != "false" && in.Enabled != "false" {
 			bodies = append(bodies, genericBody{
-				Type: "regular", ID: name, Name: name, Builtin: true, Toolset: &instanceBody{ToolsetID: "builtin", Key: name, Name: name, Enabled: true, Global: true, Definition: t.definition(name)},
+				Type: "regular", ID: name, Name: name, Builtin: true, Toolset: &instanceBody{ToolsetID: "builtin", Key: name, Name: name, AuthType: authConfigBased, Enabled: true, Global: true, Definition: t.definition(name)},
 			})
 		}
 	}
@@ -141,9 +145,9 @@ func (c controller) tools(ctx context.Context, who actor.Actor, in *toolsInput) 
 			}
 		}
 	}
-	for _, name := range t.MCP {
-		if in.IsGlobal != "true" && in.Enabled != "false" {
-			bodies = append(bodies, genericBody{Type: "mcp", ID: name, Name: name})
+	for _, server := range t.MCP {
+		if matches(in.IsGlobal, server.Global) && in.Enabled != "false" {
+			bodies = append(bodies, genericBody{Type: "mcp", ID: server.Name, Name: server.Name, Server: &server})
 		}
 	}
 	for _, item := range t.Unauthorized {

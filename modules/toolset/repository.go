@@ -81,7 +81,11 @@ type serverRow struct {
 	Name      string
 	Type      string
 	UID       *string
+	IsGlobal  bool
+	URL       *string
 	Enabled   bool
+	CreatedAt time.Time
+	UpdatedAt time.Time
 	DeletedAt *time.Time
 }
 

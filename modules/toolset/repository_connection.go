@@ -101,10 +101,10 @@ func (repository) connections(h database.Handle, uid string) ([]string, error) {
 	return keys, database.Scoped(h, uid).Model(&connectionRow{}).Where("status = ? AND deleted_at IS NULL", connected).Order("integration_id").Pluck("integration_id", &keys).Error
 }
 
-// servers lists the names of a user's MCP servers.
-func (repository) servers(h database.Handle, uid string) ([]string, error) {
-	var names []string
-	return names, database.Scoped(h, uid).Model(&serverRow{}).Where("enabled AND deleted_at IS NULL").Order("name").Pluck("name", &names).Error
+// servers lists a user's MCP servers.
+func (repository) servers(h database.Handle, uid string) ([]serverRow, error) {
+	var rows []serverRow
+	return rows, database.Scoped(h, uid).Where("enabled AND deleted_at IS NULL").Order("name").Find(&rows).Error
 }
 
 // visibleByID finds a toolset that a user may use, whatever its state.

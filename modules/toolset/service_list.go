@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
 	"time"
 
@@ -102,9 +103,30 @@ type Tools struct {
 	Builtin      []string
 	Regular      []Instance
 	OAuth        []Instance
-	MCP          []string
+	MCP          []Server
 	Unauthorized []InventoryItem
 	Definitions  map[string]InventoryItem
+}
+
+// Server is an MCP server of a user's as lists show it. What may hold a
+// credential is left out: headers, variables, arguments, and all of the address
+// but where it is.
+type Server struct {
+	Name      string    `json:"name"`
+	Type      string    `json:"type" doc:"Its transport: sse, streamable, stdio, …"`
+	URL       string    `json:"url,omitempty" doc:"Without user, query and fragment"`
+	Global    bool      `json:"isGlobal"`
+	Enabled   bool      `json:"enabled"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+func serverOf(r serverRow) Server {
+	s := Server{Name: r.Name, Type: r.Type, Global: r.IsGlobal, Enabled: r.Enabled, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC()}
+	if u, err := url.Parse(deref(r.URL)); err == nil && u.Host != "" {
+		s.URL = (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	}
+	return s
 }
 
 // Tools lists them for the actor.
@@ -123,8 +145,12 @@ func (s *Service) Tools(ctx context.Context, a actor.Actor) (Tools, error) {
 	if err != nil {
 		return t, err
 	}
-	if t.MCP, err = s.rows.servers(h, a.UID); err != nil {
+	servers, err := s.rows.servers(h, a.UID)
+	if err != nil {
 		return t, err
+	}
+	for _, r := range servers {
+		t.MCP = append(t.MCP, serverOf(r))
 	}
 	for _, r := range rows {
 		switch {

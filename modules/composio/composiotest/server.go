@@ -23,6 +23,8 @@ const Key = "ak_composio_test_key"
 // Server is the stand-in. Its fields may be changed before the first request.
 type Server struct {
 	*httptest.Server
+	// Redirect is what a link answers instead of its address; nil for the address.
+	Redirect *string
 	// Tools are those of every toolkit.
 	Tools []map[string]any
 	// PageSize is the most tools of a page.
@@ -298,8 +300,12 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.links++
+	redirect := fmt.Sprintf("%s/link/lk_%d", s.URL, s.links)
+	if s.Redirect != nil {
+		redirect = *s.Redirect
+	}
 	answer(w, http.StatusCreated, map[string]any{
-		"link_token": fmt.Sprintf("lk_%d", s.links), "redirect_url": fmt.Sprintf("%s/link/lk_%d", s.URL, s.links),
+		"link_token": fmt.Sprintf("lk_%d", s.links), "redirect_url": redirect,
 		"expires_at": "2030-01-01T00:00:00Z", "connected_account_id": fmt.Sprintf("ca_pending_%d", s.links),
 	})
 }

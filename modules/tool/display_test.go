@@ -1,0 +1,44 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/tool"
+)
+
+// What a call read is not shown where it is only listed.
+func TestDisplayLeavesOutWhatWasRead(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		r := f.startRun(anna)
+		for name, c := range map[string]struct{ input, data, shown string }{
+			"read_file":         {`{"name":"a.txt"}`, `{"text":"private","bytes":7}`, `{"content":"[Content omitted for display]"}`},
+			"read_agent_result": {`{"result_id":"ar-1"}`, `{"title":"A title that is rather long","answer":"private"}`, `{"title":"A title that is rath...","resultId":"ar-1"}`},
+			"read_tool_result":  {`{"call_id":"ptc:1"}`, `{"text":"private"}`, `{"callId":"ptc:1","toolName":"read_tool_result","status":"success"}`},
+			"get_time":          {`{}`, `"2026"`, `"2026"`},
+		} {
+			call, _, err := f.Service.Perform(t.Context(), anna, r, name, []byte(c.input), func(context.Context) tool.Answer {
+				return tool.Answer{Status: tool.Success, Data: json.RawMessage(c.data)}
+			})
+			require.NoError(t, err)
+			recorded, err := f.Service.Call(t.Context(), anna, call.CallID)
+			require.NoError(t, err)
+			shown, err := tool.Displayed(recorded)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"status":"success","data":`+c.shown+`}`, string(shown), name)
+		}
+		failed, _, err := f.Service.Perform(t.Context(), anna, r, "read_file", []byte(`{}`), func(context.Context) tool.Answer {
+			return tool.Refuse("FAILED", "there is no file")
+		})
+		require.NoError(t, err)
+		recorded, err := f.Service.Call(t.Context(), anna, failed.CallID)
+		require.NoError(t, err)
+		shown, err := tool.Displayed(recorded)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"status":"error","error":"there is no file","errorCode":"FAILED"}`, string(shown))
+	})
+}
