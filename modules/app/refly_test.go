@@ -183,6 +183,7 @@ var volatile = []struct {
 	kind string
 	form *regexp.Regexp
 }{
+	{"<upstream>", regexp.MustCompile(`http://127\.0\.0\.1:\d+`)},
 	{"<trace>", regexp.MustCompile(`"traceId":"([^"]*)"`)},
 	{"cursor-", regexp.MustCompile(`"nextCursor":"([^"]+)"`)},
 	{"token-", regexp.MustCompile(`[?&]token=([^"&]+)`)},
@@ -204,7 +205,7 @@ var volatile = []struct {
 	{"standalone-", regexp.MustCompile(`\bstandalone[:_][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)},
 	{"<time>", regexp.MustCompile(`\b20\d\d-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d)`)},
 	{"<date>", regexp.MustCompile(`\b20\d\d-\d\d-\d\d\b`)},
-	{`"<ms>"`, regexp.MustCompile(`"(?:[a-zA-Z]+At|timestamp)":([1-9]\d{12})\b`)},
+	{`"<ms>"`, regexp.MustCompile(`"(?:[a-zA-Z]+At|[a-z]+Ts|timestamp)":([1-9]\d{12})\b`)},
 	{`"<duration>"`, regexp.MustCompile(`"duration[A-Za-z]*":(\d+)`)},
 }
 
