@@ -39,6 +39,9 @@ type step struct {
 	Answer  json.RawMessage   `json:"answer,omitempty"` // events of a stream are a list; what is not JSON is a text
 }
 
+// endpoint is the address in links, which is the same in every run.
+const endpoint = "ENDPOINT=https://portico.example.com"
+
 // A frontend made for Refly asks these, and reads what is answered.
 func TestReflyRequests(t *testing.T) {
 	t.Parallel()
@@ -48,7 +51,7 @@ func TestReflyRequests(t *testing.T) {
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			shared := openGateway(t, d)
+			shared := openGateway(t, d, endpoint)
 			for _, file := range files {
 				name := strings.TrimSuffix(filepath.Base(file), ".json")
 				t.Run(name, func(t *testing.T) {
@@ -56,7 +59,7 @@ func TestReflyRequests(t *testing.T) {
 					turns, err := os.ReadFile(strings.TrimSuffix(file, ".json") + ".model.yaml")
 					if err == nil {
 						_, env := script(t, string(turns))
-						g = openGateway(t, d, env...)
+						g = openGateway(t, d, append(env, endpoint)...)
 					}
 					want, err := os.ReadFile(file)
 					require.NoError(t, err)
