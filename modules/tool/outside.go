@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"regexp"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -84,8 +85,8 @@ func (e Ending) validate() error {
 		return errs.New(errs.Invalid, "output is that of a program.").Do("Send its toolCallId, or leave output out.")
 	case e.Status == run.Done && e.Error != "":
 		return errs.New(errs.Invalid, "What finished well has no error.").Do("Send status error, or leave error out.")
-	case len(e.Error) > maxEndError || !utf8.ValidString(e.Error):
-		return errs.Newf(errs.Invalid, "error must be UTF-8 of at most %d bytes.", maxEndError)
+	case len(e.Error) > maxEndError || !utf8.ValidString(e.Error) || strings.ContainsRune(e.Error, 0):
+		return errs.Newf(errs.Invalid, "error must be UTF-8 without NUL, of at most %d bytes.", maxEndError)
 	case len(e.Output) > 0 && (!json.Valid(e.Output) || !utf8.Valid(e.Output)):
 		return errs.New(errs.Invalid, "output must be JSON in UTF-8.")
 	}

@@ -291,6 +291,7 @@ func TestFinishLeavesTheServersOwnRunsAlone(t *testing.T) {
 			{ResultID: "ar-x", Status: run.Done, Error: "x"},
 			{ResultID: "ar-x", Status: run.Failed, Error: strings.Repeat("x", 10_001)},
 			{ResultID: "ar-x", Version: -1, Status: run.Done},
+			{ResultID: "ar-x", Status: run.Failed, Error: "a\x00b"},
 		} {
 			require.Equal(t, errs.Invalid, errs.CodeOf(f.finish(anna, e)), "%+v", e)
 		}
