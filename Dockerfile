@@ -14,7 +14,8 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/portico ./cmd/api 
 
 FROM debian:bookworm-slim
 RUN apt-get update \
- && apt-get install -y --no-install-recommends bash bubblewrap ca-certificates file jq libc-bin nodejs python3 python3-venv \
+ && apt-get install -y --no-install-recommends bash bubblewrap ca-certificates file jq libc-bin \
+    poppler-data poppler-utils python3 python3-venv unzip zip \
  && rm -rf /var/lib/apt/lists/*
 # Sandboxes run on a root of their own, never on this image's files.
 WORKDIR /tmp/portico

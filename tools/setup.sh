@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares a machine for `make run`: bubblewrap, the system's Python, node, and
+# Prepares a machine for `make run`: bubblewrap, the system's Python, and
 # the file system that sandboxes run on. Running it again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -91,6 +91,7 @@ func (s Suite) Conformance(t *testing.T) {
 		"standard libs": s.testLibraries,
 		"await":         s.testAwait,
 		"data science":  s.testDataScience,
+		"packages":      s.testPackages,
 		"figures":       s.testFigures,
 		"bash":          s.testBash,
 		"javascript":    s.testJavaScript,
