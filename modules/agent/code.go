@@ -17,10 +17,15 @@ const (
 	execCode    = "exec_code"
 )
 
+// installed is what programs find besides the standard library: the lines of
+// configs/sandbox/requirements.txt that are not indented.
+const installed = "numpy, pandas, matplotlib, scipy, scikit-learn, pyarrow, seaborn, plotly, statsmodels, sympy, duckdb, opencv-python-headless, " +
+	"openpyxl, xlsxwriter, python-docx, python-pptx, pypdf, pdfplumber, reportlab, beautifulsoup4, lxml, tabulate and poppler's programs"
+
 // code is the tool that runs programs.
 func (j *job) code() Tool {
 	description := "Run a Python program. Tools are called inside it; only what it prints comes back. Each program is a process of its own: " +
-		"it must be complete, variables do not survive it. numpy, pandas, matplotlib, scipy, scikit-learn and pyarrow are there; nothing can be installed."
+		"it must be complete, variables do not survive it. Besides the standard library there are " + installed + "; nothing can be installed."
 	if j.minimal() {
 		description += " The system message has the signatures of the functions that it can call; in a program, print(search_tools(\"words\")) finds tools " +
 			"and print(help(\"name\")) tells all about one."

