@@ -103,6 +103,17 @@ import io, pandas as pd
 print(pd.read_html(io.StringIO(page))[0].n.tolist())
 from lxml import etree
 print(etree.fromstring("<r><i k='x'/></r>").xpath("//i/@k"))`},
+		"a program in TypeScript": {lang: "ts", file: "totals.json", code: `
+import { writeFileSync } from "node:fs";
+enum Region { North = "n", South = "s" }
+interface Sale { region: Region; amount: number }
+const sales: Sale[] = [{ region: Region.North, amount: 10 }, { region: Region.South, amount: 5 }, { region: Region.North, amount: 20 }];
+const totals = Object.groupBy(sales, (sale) => sale.region) satisfies Partial<Record<Region, Sale[]>>;
+writeFileSync("totals.json", JSON.stringify(Object.fromEntries(Object.entries(totals).map(([k, v]) => [k, v!.reduce((n, s) => n + s.amount, 0)]))));
+console.log(await Promise.resolve("written" as const));`, stdout: "written", againLang: "typescript", again: `
+import { readFileSync } from "node:fs";
+const totals: Record<string, number> = JSON.parse(readFileSync("totals.json", "utf8"));
+console.log(totals.n, totals.s);`, read: "30 5"},
 		"archives": {lang: "bash", file: "out.zip", code: `
 mkdir d && echo one > d/a.txt && zip -qr out.zip d && tar czf out.tgz d && rm -r d
 unzip -p out.zip d/a.txt; tar xzOf out.tgz d/a.txt`, stdout: "one\none", again: `

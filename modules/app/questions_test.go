@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -78,4 +79,35 @@ func TestPackagesAreNamed(t *testing.T) {
 	for _, name := range names {
 		require.Regexp(t, `\b`+name+`\b`, string(readme))
 	}
+}
+
+// Whoever asks for a language that there is not is told those that there are
+// here, not those that there could be.
+func TestLanguagesThatAreInstalledAreNamed(t *testing.T) {
+	t.Parallel()
+	said := func(s *instance, lang string) []string {
+		e := s.code("/exec", map[string]any{"lang": lang, "code": "x"})
+		require.Equal(t, 400, e.code)
+		require.Equal(t, "Unsupported language: "+lang, e.Error)
+		a := s.send(s.key, "POST", "/v1/sandbox/execute", map[string]any{"language": "typescript", "code": "let x: ;"})
+		return []string{e.Message, a.body.ErrDetail}
+	}
+	whole := serve(t, databasetest.URL(t, database.SQLite))
+	require.Equal(t, []string{"Unsupported language: tsx. Installed: py, bash, js, ts.", ""}, said(whole, "tsx"))
+	for _, body := range []string{`{"lang":"ts","code":"x"}`, `{"lang":"js","code":"x"}`} {
+		require.Contains(t, whole.code("/exec/programmatic", body).Message, "Programs that call tools are Python or bash.")
+	}
+
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt/portico"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "usr/bin"), 0o700))
+	require.NoError(t, os.Symlink("../../usr/bin/node", filepath.Join(root, "opt/portico/typescript"))) // leads nowhere
+	for _, name := range []string{"python3", "bash"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, "usr/bin", name), nil, 0o700))
+	}
+	part := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_ROOT="+root, "SANDBOX_POOL=0")
+	require.Equal(t, []string{"Unsupported language: ts. Installed: py, bash.", "Installed: python, bash."}, said(part, "ts"))
+	none := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_ROOT="+t.TempDir(), "SANDBOX_POOL=0")
+	require.Equal(t, 503, none.code("/exec", `{"lang":"py","code":"1"}`).code)
+	require.Equal(t, 503, none.send(none.key, "POST", "/v1/sandbox/execute", map[string]any{"language": "python", "code": "1"}).status)
 }

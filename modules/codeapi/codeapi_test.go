@@ -39,6 +39,8 @@ func (d *driver) Open(context.Context) error { return nil }
 
 func (d *driver) Close() error { return nil }
 
+func (*driver) Languages() []sandbox.Language { return sandbox.Languages() }
+
 func (d *driver) Start(context.Context) (sandbox.Capsule, error) { return capsule{d}, nil }
 
 type capsule struct{ d *driver }

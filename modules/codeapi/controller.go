@@ -34,7 +34,7 @@ func (c controller) register(api *httpapi.API) {
 	}
 	raw(httpapi.Operation{
 		ID: "exec", Method: http.MethodPost, Path: "/exec", Summary: "Run a program to its end",
-		Description: "Python, bash or JavaScript, in /mnt/data with the files that the request names and those of the session it continues. " +
+		Description: "Python, bash, JavaScript or TypeScript, in /mnt/data with the files that the request names and those of the session it continues. " +
 			"A program that fails is an answer: its traceback is in stderr.",
 		Body: codeProgram{}, Answers: []any{codeEnded{}}, BodyLimit: maxBody,
 		Errors: []errs.Code{errs.Conflict, errs.RateLimited, errs.Unavailable},

@@ -22,6 +22,7 @@ import (
 // Sandbox runs code.
 type Sandbox interface {
 	Begin(ctx context.Context, job sandbox.Job) (*sandbox.Execution, error)
+	Languages() []sandbox.Language
 }
 
 // Programs gives a program the tools of toolsets.

@@ -75,6 +75,9 @@ const (
 	forgetAfter = 2 * time.Minute
 )
 
+// Languages implements Sandbox.
+func (a *admission) Languages() []sandbox.Language { return a.inner.Languages() }
+
 // Begin implements Sandbox.
 func (a *admission) Begin(ctx context.Context, job sandbox.Job) (*sandbox.Execution, error) {
 	limits, err := a.plans.LimitsOf(ctx, job.Owner)

@@ -2,6 +2,7 @@ package codeapi
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ const settleTimeout = time.Minute
 func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (ExecResult, error) {
 	job := sandbox.Job{Owner: a.UID, Args: req.Args}
 	var err error
-	if job.Language, err = language(req.Language); err != nil {
+	if job.Language, err = s.language(req.Language); err != nil {
 		return ExecResult{}, err
 	}
 	if job.Timeout, err = s.timeout(req.Timeout); err != nil {
@@ -70,17 +71,26 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	return out, err
 }
 
-// language reads the names that clients have for languages.
-func language(name string) (sandbox.Language, error) {
-	switch strings.ToLower(strings.TrimSpace(name)) {
-	case "py", "python", "python3":
-		return sandbox.Python, nil
-	case "bash", "sh", "shell":
-		return sandbox.Bash, nil
-	case "js", "javascript", "node", "nodejs":
-		return sandbox.JavaScript, nil
+// language reads the names that clients have for languages. It refuses one that
+// is not installed, and names those that are.
+func (s *Service) language(name string) (sandbox.Language, error) {
+	names := map[sandbox.Language][]string{ // first the one that is told
+		sandbox.Python:     {"py", "python", "python3"},
+		sandbox.Bash:       {"bash", "sh", "shell"},
+		sandbox.JavaScript: {"js", "javascript", "node", "nodejs"},
+		sandbox.TypeScript: {"ts", "typescript"},
 	}
-	return "", errs.Newf(errs.Invalid, "Unsupported language: %s", name).Do("Send py, bash or js.")
+	var installed []string
+	for _, l := range s.Sandbox.Languages() {
+		if slices.Contains(names[l], strings.ToLower(strings.TrimSpace(name))) {
+			return l, nil
+		}
+		installed = append(installed, names[l][0])
+	}
+	if len(installed) == 0 {
+		return "", sandbox.ErrUnavailable
+	}
+	return "", errs.Newf(errs.Invalid, "Unsupported language: %s", name).Do("Installed: " + strings.Join(installed, ", ") + ".")
 }
 
 func (s *Service) timeout(asked time.Duration) (time.Duration, error) {

@@ -84,8 +84,8 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 	if req.Language == "" {
 		req.Language = "python"
 	}
-	lang, err := language(req.Language)
-	if err == nil && lang == sandbox.JavaScript {
+	lang, err := s.language(req.Language)
+	if err == nil && lang != sandbox.Python && lang != sandbox.Bash {
 		err = errs.Newf(errs.Invalid, "Unsupported language: %s", req.Language).Do("Programs that call tools are Python or bash.")
 	}
 	if err != nil {

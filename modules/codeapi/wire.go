@@ -25,7 +25,7 @@ func (m milliseconds) duration() (time.Duration, error) {
 // codeProgram is POST /exec. Fields that are not here are ignored.
 type codeProgram struct {
 	_         struct{}        `additionalProperties:"true"`
-	Lang      string          `json:"lang" doc:"py, bash or js, or another usual name of them"`
+	Lang      string          `json:"lang" doc:"py, bash, js or ts, or another usual name of them"`
 	Language  string          `json:"language,omitempty" doc:"The same"`
 	Code      string          `json:"code"`
 	Args      json.RawMessage `json:"args,omitempty" doc:"A list of texts, or one"`

@@ -58,6 +58,7 @@ type Files interface {
 // Sandbox runs code.
 type Sandbox interface {
 	Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error)
+	Languages() []sandbox.Language
 }
 
 // Settings are the limits of programs.
@@ -109,7 +110,7 @@ func (m *Module) Register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "execute-code", Method: http.MethodPost, Path: "/v1/sandbox/execute", Tag: "sandbox",
 		Summary: "Run a program that may call tools",
-		Description: "Runs Python, bash or JavaScript in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
+		Description: "Runs Python, bash, JavaScript or TypeScript in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
 			"/v1/action/{resultId}/events; name a resultId of your own to know it beforehand. Ending the request ends the program.",
 		Errors:    []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable},
 		BodyLimit: maxBody,
@@ -119,7 +120,7 @@ func (m *Module) Register(api *httpapi.API) {
 type executeInput struct {
 	Body struct {
 		Code     string   `json:"code" minLength:"1" maxLength:"4194304" doc:"The program"`
-		Language string   `json:"language" enum:"python,bash,javascript" doc:"Its language"`
+		Language string   `json:"language" enum:"python,bash,javascript,typescript" doc:"Its language; the types of TypeScript are not checked"`
 		Toolsets []string `json:"toolsets,omitempty" maxItems:"200" doc:"The only toolsets it may call; empty for all that the user may"`
 		Timeout  int      `json:"timeout,omitempty" minimum:"1" doc:"Wall-clock limit in milliseconds; the server has a default and a maximum"`
 		ResultID string   `json:"resultId,omitempty" maxLength:"64" doc:"A running run to work in, or the id of a run to create"`

@@ -32,11 +32,6 @@ type Request struct {
 	Functions []tool.Function
 }
 
-// Languages are those that programs may be written in.
-func Languages() []sandbox.Language {
-	return []sandbox.Language{sandbox.Python, sandbox.Bash, sandbox.JavaScript}
-}
-
 // Outcome is how a program ended.
 type Outcome struct {
 	Stdout   string         `json:"stdout"`
@@ -75,14 +70,15 @@ type ToolCall struct {
 	DurationMS int64       `json:"durationMs"`
 }
 
-// prepare checks a request and fills in what it leaves out.
-func (r *Request) prepare(s Settings) (err error) {
+// prepare checks a request and fills in what it leaves out. installed are the
+// languages that there are.
+func (r *Request) prepare(s Settings, installed []sandbox.Language) (err error) {
 	if r.Code, err = sandbox.PrepareCode(r.Code); err != nil {
 		return err
 	}
 	switch {
-	case !slices.Contains(Languages(), r.Language):
-		return errs.Newf(errs.Invalid, "language %q cannot be run.", r.Language).Do("Send python, bash or javascript.")
+	case len(installed) > 0 && !slices.Contains(installed, r.Language): // without any, the sandbox says what is wrong
+		return errs.Newf(errs.Invalid, "language %q cannot be run.", r.Language).Do(told(installed))
 	case r.Timeout > s.MaxTimeout:
 		return errs.Newf(errs.Invalid, "timeout must not be longer than %d milliseconds.", s.MaxTimeout.Milliseconds())
 	case r.Timeout < 0:
@@ -92,6 +88,15 @@ func (r *Request) prepare(s Settings) (err error) {
 		r.Timeout = s.Timeout
 	}
 	return nil
+}
+
+// told names languages to somebody who asked for another one.
+func told(installed []sandbox.Language) string {
+	names := make([]string, len(installed))
+	for i, l := range installed {
+		names[i] = string(l)
+	}
+	return "Installed: " + strings.Join(names, ", ") + "."
 }
 
 // answer is the record of a program that ended.

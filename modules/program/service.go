@@ -61,7 +61,7 @@ type Opened struct {
 // Open makes a program ready: it decides whether it may call tools, and gives
 // it a run, a record, an identity and the SDK.
 func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened, error) {
-	if err := req.prepare(s.Settings); err != nil {
+	if err := req.prepare(s.Settings, s.Sandbox.Languages()); err != nil {
 		return nil, err
 	}
 	given, err := s.give(ctx, a, req)

@@ -111,6 +111,10 @@ func (e *Engine) Stop(context.Context) error {
 	}
 }
 
+// Languages are those that programs may be written in here; none when the
+// sandbox is not set up.
+func (e *Engine) Languages() []Language { return e.deps.Driver.Languages() }
+
 // Stats returns what the engine does now.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()

@@ -37,6 +37,8 @@ func newDriver() *driver {
 
 func (d *driver) Open(context.Context) error { return nil }
 
+func (*driver) Languages() []sandbox.Language { return sandbox.Languages() }
+
 func (d *driver) Start(context.Context) (sandbox.Capsule, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

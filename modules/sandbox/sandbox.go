@@ -79,19 +79,24 @@ const (
 // Language is what a program is written in.
 type Language string
 
-// The languages that every driver runs. The zero Language is Python.
+// The languages of programs. The zero Language is Python. The types of
+// TypeScript are taken out and not checked.
 const (
 	Python     Language = "python"
 	Bash       Language = "bash"
 	JavaScript Language = "javascript"
+	TypeScript Language = "typescript"
 )
+
+// Languages are all that there are; see Driver for those that are installed.
+func Languages() []Language { return []Language{Python, Bash, JavaScript, TypeScript} }
 
 // Stub is a tool that the program finds as a function, ready to call. In
 // Python it takes positional and keyword arguments and may be awaited or not;
-// in JavaScript it takes an object and returns a promise; in bash it takes a
-// JSON text and prints one, and its failure ends a script that does not ask for
-// it. Arguments that are None are not sent, except
-// required ones that may be null.
+// in JavaScript and TypeScript it takes an object and returns a promise; in
+// bash it takes a JSON text and prints one, and its failure ends a script that
+// does not ask for it. Arguments that are None are not sent, except required
+// ones that may be null.
 type Stub struct {
 	// Identifier is the function's name, valid in the job's language.
 	Identifier string `json:"identifier"`
@@ -184,6 +189,9 @@ type Driver interface {
 	Open(ctx context.Context) error
 	// Start makes an interpreter that is ready and ran no user code yet.
 	Start(ctx context.Context) (Capsule, error)
+	// Languages are those that are installed, in the order of the function
+	// Languages; none when nothing is.
+	Languages() []Language
 	// Close kills what is left and releases everything Open took.
 	Close() error
 }
@@ -218,8 +226,8 @@ func (j Job) Validate() error {
 	switch {
 	case j.Timeout <= 0:
 		return ErrInvalidJob.Do("Give a timeout above zero.")
-	case !slices.Contains([]Language{"", Python, Bash, JavaScript}, j.Language):
-		return ErrInvalidJob.Do("Send python, bash or javascript.")
+	case j.Language != "" && !slices.Contains(Languages(), j.Language):
+		return ErrInvalidJob.Do("There is no such language.")
 	case slices.ContainsFunc(j.Args, func(a string) bool { return strings.ContainsRune(a, 0) || !utf8.ValidString(a) }):
 		return ErrInvalidJob.Do("Send arguments as UTF-8 without NUL.")
 	}

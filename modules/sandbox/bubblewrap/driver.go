@@ -63,5 +63,8 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
 	return c, nil
 }
 
+// Languages are those whose programs the root has.
+func (d *Driver) Languages() []sandbox.Language { return d.host.Languages() }
+
 // Close kills every interpreter and removes their slots.
 func (d *Driver) Close() error { return d.host.Close() }

@@ -154,5 +154,8 @@ func (d *Driver) startNursery(ctx context.Context) (*nursery, error) {
 	return startNursery(ctx, d, bwrap, slot)
 }
 
+// Languages are those whose programs the root has.
+func (d *Driver) Languages() []sandbox.Language { return d.host.Languages() }
+
 // Close kills every interpreter and the fork-server.
 func (d *Driver) Close() error { return d.host.Close() }

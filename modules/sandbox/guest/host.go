@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -83,6 +84,27 @@ func (h *Host) LookPath() (string, error) {
 		return "", fmt.Errorf("%s driver: %w", h.name, err)
 	}
 	return path, nil
+}
+
+// Languages are those whose programs the root has.
+func (h *Host) Languages() []sandbox.Language {
+	return slices.DeleteFunc(sandbox.Languages(), func(l sandbox.Language) bool {
+		_, err := os.Stat(filepath.Join(h.Root, program(l)))
+		return err != nil
+	})
+}
+
+// program is what runs a language, below the root.
+func program(l sandbox.Language) string {
+	switch l {
+	case sandbox.Bash:
+		return "usr/bin/bash"
+	case sandbox.JavaScript:
+		return "usr/bin/node"
+	case sandbox.TypeScript:
+		return "opt/portico/typescript" // a link to node where that takes types out
+	}
+	return "usr/bin/python3"
 }
 
 // Open makes the folder and removes what servers that are gone left there.

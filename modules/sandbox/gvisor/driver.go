@@ -86,6 +86,9 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
 	return c, nil
 }
 
+// Languages are those whose programs the root has.
+func (d *Driver) Languages() []sandbox.Language { return d.host.Languages() }
+
 // Close kills every sandbox and lets go of the image, which stays for the next
 // server.
 func (d *Driver) Close() error {

@@ -95,6 +95,7 @@ func (s Suite) Conformance(t *testing.T) {
 		"figures":       s.testFigures,
 		"bash":          s.testBash,
 		"javascript":    s.testJavaScript,
+		"typescript":    s.testTypeScript,
 		"clock":         s.testClock,
 		"rounds":        s.testRounds,
 		"call styles":   s.testCallStyles,

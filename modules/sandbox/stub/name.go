@@ -17,7 +17,7 @@ func Name(l sandbox.Language, tool string) string {
 	switch l {
 	case sandbox.Bash:
 		joints, reserved = bashJoints, bashReserved
-	case sandbox.JavaScript:
+	case sandbox.JavaScript, sandbox.TypeScript:
 		reserved = javaScriptReserved
 	}
 	name := joints.ReplaceAllString(tool, "_")

@@ -1,18 +1,39 @@
-// Runs a JavaScript program: as a script if it is one, otherwise as a module.
+// Runs a JavaScript or TypeScript program: as a script if it is one, otherwise as
+// a module.
 // Tools are functions that take an object and return a promise; those called
 // together leave together.
 "use strict";
 
 const fs = require("fs");
 const http = require("http");
-const { createRequire } = require("module");
+const { createRequire, stripTypeScriptTypes } = require("module");
 const vm = require("vm");
 
 const folder = "/tmp/.portico";
-const program = "/mnt/data/main.js";
-const source = fs.readFileSync(`${folder}/main.js`, "utf8");
+const typed = fs.existsSync(`${folder}/main.ts`);
+const name = typed ? "main.ts" : "main.js";
+const program = `/mnt/data/${name}`;
+const source = typed ? untyped(fs.readFileSync(`${folder}/${name}`, "utf8")) : fs.readFileSync(`${folder}/${name}`, "utf8");
 const tools = JSON.parse(fs.readFileSync(`${folder}/tools.json`, "utf8")) || [];
 process.argv.splice(1, 1, program);
+
+// The program without its types, which leave spaces behind: what comes after them
+// stays where it was. What is more than a type, such as an enum, is written anew;
+// then a map leads back to the lines of the program.
+function untyped(text) {
+  try {
+    try {
+      return stripTypeScriptTypes(text, { sourceUrl: program });
+    } catch (error) {
+      if (error.code !== "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") throw error;
+      process.setSourceMapsEnabled(true);
+      return stripTypeScriptTypes(text, { mode: "transform", sourceMap: true, sourceUrl: program });
+    }
+  } catch (error) {
+    process.stderr.write(error.stack.replace(/\n    at .*/g, "") + "\n");
+    process.exit(1);
+  }
+}
 
 class ToolExecutionError extends Error {
   constructor(message) {

@@ -169,7 +169,7 @@ def _command(job):
             program = languages + "/start.sh"
         arguments = ["/usr/bin/bash", program]
     else:
-        write("main.js", job["code"])
+        write("main.ts" if job["language"] == "typescript" else "main.js", job["code"])
         write("tools.json", json.dumps(job["stubs"]))
         heap = max(job["memory"] * 3 // 4 >> 20, 64)
         arguments = ["/usr/bin/node", "--max-old-space-size=%d" % heap, "--no-warnings", languages + "/main.js"]
