@@ -120,6 +120,11 @@ cp -rL /usr/share/poppler "$new/usr/share/poppler"
 	echo '</fontconfig>'
 } >"$new/etc/fonts/fonts.conf"
 
+# Many libraries start a thread, or a process, for each processor. A large
+# machine has more of them than a program may have threads.
+mkdir -p "$new/sys/devices/system/cpu"
+echo 0-3 >"$new/sys/devices/system/cpu/online"
+
 cat >"$new/etc/passwd" <<-'PASSWD'
 	sandbox:x:1000:1000:sandbox:/mnt/data:/usr/sbin/nologin
 PASSWD

@@ -46,7 +46,7 @@ func (d *Driver) bundle(slot *guest.Slot, saved bool) specs.Spec {
 		Mounts: []specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			// gVisor would mount what its kernel shows of itself.
-			{Destination: "/sys", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=4096", "nr_inodes=1", "mode=000"}},
+			bind(filepath.Join(d.host.Root, "sys"), "/sys"),
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
 			// Until the keeper mounts what is limited: runsc passes on no limit of
 			// the number of files.

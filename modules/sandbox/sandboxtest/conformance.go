@@ -92,6 +92,7 @@ func (s Suite) Conformance(t *testing.T) {
 		"await":         s.testAwait,
 		"data science":  s.testDataScience,
 		"packages":      s.testPackages,
+		"processors":    s.testProcessors,
 		"figures":       s.testFigures,
 		"bash":          s.testBash,
 		"javascript":    s.testJavaScript,

@@ -71,3 +71,14 @@ print("done")`})
 	require.Equal(t, "node True\nas listed True\ndone\n", r.Stdout, r.Stderr)
 	require.Empty(t, r.Stderr)
 }
+
+// A library that starts a thread for each processor leaves room for others, on
+// machines of any size: programs see four.
+func (s Suite) testProcessors(t *testing.T) {
+	r := s.program(t, `
+import os, cv2, duckdb, multiprocessing
+print(os.cpu_count(), cv2.getNumThreads() <= 4, duckdb.sql("SELECT current_setting('threads')").fetchall())
+with multiprocessing.Pool() as pool:
+    print(pool.map(abs, [-1, -2]))`)
+	require.Equal(t, "4 True [(4,)]\n[1, 2]\n", r.Stdout, r.Stderr)
+}
