@@ -69,7 +69,8 @@ print(round(cross_val_score(RandomForestClassifier(20, random_state=1, n_jobs=2)
 
 func tables() map[string]question {
 	return map[string]question{
-		"a query with duckdb": {file: "sales.parquet", code: `
+		"a query with duckdb": {
+			file: "sales.parquet", code: `
 import duckdb, pandas as pd
 sales = pd.DataFrame({"region": ["n", "s", "n"], "amount": [10, 20, 30]})
 print(duckdb.sql("SELECT region, sum(amount)::INT AS total FROM sales GROUP BY region ORDER BY region").fetchall())
@@ -83,7 +84,8 @@ print(pd.read_parquet("sales.parquet").amount.tolist())
 with duckdb.connect("own.duckdb") as base:
     base.execute("CREATE TABLE t AS SELECT range AS n FROM range(1000000)")
     print(base.sql("SELECT sum(n)::BIGINT FROM t").fetchall())
-print(duckdb.sql("FROM 'sales.parquet' JOIN (SELECT 's' AS region, 'south' AS name) USING (region)").df().name.tolist())`, read: "[20, 30]\n[(499999500000,)]\n['south']"},
+print(duckdb.sql("FROM 'sales.parquet' JOIN (SELECT 's' AS region, 'south' AS name) USING (region)").df().name.tolist())`, read: "[20, 30]\n[(499999500000,)]\n['south']",
+		},
 		"a table of text": {stdout: "| item   |   price |\n|--------|---------|\n| apples |      12 |\n|   a |\n|-----|\n|   1 |", code: `
 from tabulate import tabulate
 print(tabulate([["apples", 12]], headers=["item", "price"], tablefmt="github"))

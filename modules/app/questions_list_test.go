@@ -42,7 +42,8 @@ with pd.ExcelWriter("book.xlsx", engine="xlsxwriter") as writer:
     chart = writer.book.add_chart({"type": "column"})
     chart.add_series({"values": "=Sales!$B$2:$B$3"})
     sheet.insert_chart("D2", chart)`},
-		"a letter with a table": {file: "letter.docx", code: `
+		"a letter with a table": {
+			file: "letter.docx", code: `
 from docx import Document
 from docx.shared import Inches
 import matplotlib.pyplot as plt
@@ -58,8 +59,10 @@ letter.save("letter.docx")`, again: `
 from docx import Document
 letter = Document("letter.docx")
 print([p.text for p in letter.paragraphs if p.text], [[c.text for c in r.cells] for r in letter.tables[0].rows], len(letter.inline_shapes))`,
-			read: "['Report', 'Zażółć gęślą jaźń'] [['a', ''], ['', '5']] 1"},
-		"slides": {file: "slides.pptx", code: `
+			read: "['Report', 'Zażółć gęślą jaźń'] [['a', ''], ['', '5']] 1",
+		},
+		"slides": {
+			file: "slides.pptx", code: `
 from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
@@ -73,7 +76,8 @@ show.save("slides.pptx")`, again: `
 from pptx import Presentation
 for slide in Presentation("slides.pptx").slides:
     print(slide.shapes.title.text, [list(s.chart.plots[0].series[0].values) for s in slide.shapes if s.has_chart])`,
-			read: "Results [[1.0, 2.0]]"},
+			read: "Results [[1.0, 2.0]]",
+		},
 	}
 }
 
@@ -112,12 +116,14 @@ with pdfplumber.open("report.pdf") as pdf:
     pdf.pages[0].to_image(resolution=50).save("page.png")
 from PIL import Image
 print(Image.open("page.png").size)`, read: "[[['item', 'price'], ['apples', '12']]]\n(414, 585)"},
-		"a PDF and poppler": {code: report, file: "report.pdf", againLang: "bash", again: `
+		"a PDF and poppler": {
+			code: report, file: "report.pdf", againLang: "bash", again: `
 pdftotext -layout report.pdf - | grep -oE 'Revenue rises|apples +12|收入|End' | tr -s ' '
 pdfinfo report.pdf | grep -E '^(Title|Pages)' | tr -s ' '
 pdfimages -list report.pdf | tail -n +3 | wc -l
 pdfseparate report.pdf page-%d.pdf && pdfunite page-2.pdf page-1.pdf turned.pdf && pdftotext turned.pdf - | head -1`,
-			read: "Revenue rises\napples 12\n收入\nEnd\nTitle: Report\nPages: 2\n1\nEnd"},
+			read: "Revenue rises\napples 12\n收入\nEnd\nTitle: Report\nPages: 2\n1\nEnd",
+		},
 		// The letters are there, and not only the lines around them.
 		"a PDF and pdftoppm": {code: report, file: "report.pdf", againLang: "bash", again: `
 pdftoppm -png -r 60 report.pdf page && pdftocairo -svg report.pdf page.svg

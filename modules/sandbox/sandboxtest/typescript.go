@@ -12,7 +12,8 @@ import (
 func (s Suite) testTypeScript(t *testing.T) {
 	d := s.open(t, sandbox.Limits{})
 	for name, c := range map[string]struct{ code, stdout, stderr string }{
-		"types": {`
+		"types": {
+			`
 interface Point<T extends number = number> { x: T; readonly y?: T }
 type Shape = { kind: "circle"; r: number } | { kind: "square"; side: number };
 abstract class Base<T> { protected abstract area(): T; declare tag: string }
@@ -23,7 +24,8 @@ const area = (s: Shape): number => (s.kind === "circle" ? s.r : s.side) as numbe
 const settings = { mode: "a" } satisfies Record<string, string>;
 let generic = first<number>([5])!, call = pick("p"), isText = (v: unknown): v is string => typeof v === "string";
 console.log(new Circle().area(), generic, call, area({ kind: "circle", r: 2 }), settings.mode, isText("x"), 1 < 2, process.argv.slice(2), __filename)`,
-			"2 5 p 2 a true true [ 'a', 'b c' ] /mnt/data/main.ts\n", ""},
+			"2 5 p 2 a true true [ 'a', 'b c' ] /mnt/data/main.ts\n", "",
+		},
 		"a module": {`import type { Stats } from "node:fs";
 import { readdirSync, type Dirent } from "node:fs";
 export type Names = string[];
