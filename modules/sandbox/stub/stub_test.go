@@ -35,6 +35,7 @@ func TestNames(t *testing.T) {
 		for i, l := range []sandbox.Language{sandbox.Python, sandbox.Bash, sandbox.JavaScript} {
 			require.Equal(t, want[i], stub.Name(l, tool), "%s in %s", tool, l)
 		}
+		require.Equal(t, want[2], stub.Name(sandbox.TypeScript, tool), "%s in TypeScript", tool)
 	}
 }
 

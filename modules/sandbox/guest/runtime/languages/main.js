@@ -1,7 +1,6 @@
 // Runs a JavaScript or TypeScript program: as a script if it is one, otherwise as
-// a module.
-// Tools are functions that take an object and return a promise; those called
-// together leave together.
+// a module. Tools are functions that take an object and return a promise; those
+// called together leave together.
 "use strict";
 
 const fs = require("fs");
@@ -13,7 +12,8 @@ const folder = "/tmp/.portico";
 const typed = fs.existsSync(`${folder}/main.ts`);
 const name = typed ? "main.ts" : "main.js";
 const program = `/mnt/data/${name}`;
-const source = typed ? untyped(fs.readFileSync(`${folder}/${name}`, "utf8")) : fs.readFileSync(`${folder}/${name}`, "utf8");
+const written = fs.readFileSync(`${folder}/${name}`, "utf8");
+const source = typed ? untyped(written) : written;
 const tools = JSON.parse(fs.readFileSync(`${folder}/tools.json`, "utf8")) || [];
 process.argv.splice(1, 1, program);
 
