@@ -18,8 +18,8 @@ import (
 )
 
 // foreign is a package as another generator writes it: no manifest, a base class
-// of its own that speaks plain HTTP with the standard library, keeps its
-// connections as a session of requests does, and raises what it likes.
+// of its own that speaks plain HTTP, keeps its connections, by hand or in a
+// session of requests, and raises what it likes.
 func foreign() map[string]string {
 	return map[string]string{
 		"__init__.py": "",
@@ -87,20 +87,21 @@ class Demo(ToolsetBase):
         return answer
 `,
 		"big.py": `
-import json, os, urllib.request
+import os, requests
 from ._toolset import ToolsetBase
 
 class Big(ToolsetBase):
     _toolset_key = "big"
+    _session = requests.Session()
 
     @classmethod
     def read(cls, file_name_title):
-        request = urllib.request.Request(
-            os.environ["REFLY_TOOL_SERVICE_API_URL"] + "/v1/tool/execute",
-            json.dumps({"toolsetKey": "big", "toolName": "read", "arguments": {"file_name_title": file_name_title}}).encode(),
-            {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["REFLY_TOOL_SERVICE_API_KEY"]})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)["data"]
+        answer = cls._session.post(
+            os.environ["REFLY_TOOL_SERVICE_API_URL"] + "/v1/tool/execute", timeout=60,
+            json={"toolsetKey": "big", "toolName": "read", "arguments": {"file_name_title": file_name_title}},
+            headers={"Authorization": "Bearer " + os.environ["REFLY_TOOL_SERVICE_API_KEY"]})
+        answer.raise_for_status()
+        return answer.json()["data"]
 `,
 		"docs/demo.md": "# Demo\n\nAs another generator documents it: Demo.list_cities lists the cities.\n",
 		"docs/big.md":  "# Big\n",
