@@ -168,7 +168,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/drive/file/shared", "/v1/tool/inventory/list"}
+	public := []string{"/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/drive/file/shared"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue

@@ -18,9 +18,7 @@ func (c controller) registerLists(api *httpapi.API) {
 	httpapi.Register(api, op("list-tools", "/v1/tool/list", "All that the caller may use: builtin tools, toolsets, connected accounts, MCP servers"), c.tools)
 	httpapi.Register(api, op("list-user-tools", "/v1/tool/user/list", "The toolsets the caller has, and those that need the caller's account"), c.userTools)
 	httpapi.Register(api, op("list-toolsets", "/v1/tool/toolset/list", "The toolsets the caller may use"), c.list)
-	inventory := op("list-inventory", "/v1/tool/inventory/list", "The toolsets this server offers, and what is given to install one")
-	inventory.Access = httpapi.Public // it is the shop window; nothing in it is a user's
-	httpapi.Register(api, inventory, c.inventory)
+	httpapi.Register(api, op("list-inventory", "/v1/tool/inventory/list", "The toolsets this server offers, and what is given to install one"), c.inventory)
 }
 
 type listInput struct {
