@@ -21,24 +21,28 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 // builtin makes a tool that this server is itself; its calls are recorded.
 func (j *job) builtin(name, description, schema string, work func(ctx context.Context, arguments json.RawMessage) (any, error)) Tool {
 	return Tool{
-		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema), work: work,
+		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema), toolset: tool.Builtin, method: name, work: work,
 		Run: func(ctx context.Context, c Call) (string, error) {
-			call, answer, err := j.service.Tools.Perform(ctx, j.actor, j.run, name, c.Arguments, func(ctx context.Context) tool.Answer {
-				return answerOf(work(ctx, c.Arguments))
-			})
-			if err != nil {
-				return "", err
-			}
-			c.Recorded(call.CallID)
-			if answer.Status != tool.Success {
-				j.live.message(ctx, call.CallID, name, tool.Builtin, "failed", answer.Error)
-				return "", errors.New(answer.Error)
-			}
-			text := words(answer.Data)
-			j.live.message(ctx, call.CallID, name, tool.Builtin, "completed", text)
-			return text, nil
+			m := tool.ModelCall{Shown: j.live.shownAs(c.ID), Tool: name, Arguments: c.Arguments}
+			return j.perform(ctx, c, m, func(ctx context.Context) tool.Answer { return answerOf(work(ctx, c.Arguments)) })
 		},
 	}
+}
+
+// perform executes and records a call of a tool that this server is itself.
+func (j *job) perform(ctx context.Context, c Call, m tool.ModelCall, work func(ctx context.Context) tool.Answer) (string, error) {
+	call, answer, err := j.service.Tools.Perform(ctx, j.actor, j.run, m, work)
+	if err != nil {
+		return "", err
+	}
+	c.Recorded(call.CallID)
+	if answer.Status != tool.Success {
+		j.live.given(ctx, call.CallID, answer.Error)
+		return "", errors.New(answer.Error)
+	}
+	text := words(answer.Data)
+	j.live.given(ctx, call.CallID, text)
+	return text, nil
 }
 
 // answerOf is what a tool of the server's own answers.
@@ -111,16 +115,16 @@ func (j *job) readRun(ctx context.Context, resultID string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("there is no run %q", resultID)
 	}
-	messages, err := j.service.Runs.Messages(ctx, j.actor, r.ResultID, r.Version)
+	messages, err := j.service.Runs.Messages(ctx, j.actor, run.MessageFilter{ResultID: r.ResultID, Version: r.Version, Spoken: true})
 	if err != nil {
 		return nil, errors.New("the run cannot be read at the moment")
 	}
 	out := map[string]any{"status": r.Status, "title": r.Title}
 	for _, m := range messages {
-		switch m.Type {
-		case run.Human:
+		switch {
+		case m.Type == run.Human:
 			out["question"] = m.Content
-		case run.AI:
+		case m.Content != "": // an answer that only called tools has none
 			out["answer"] = m.Content // the last one counts
 		}
 	}

@@ -47,7 +47,9 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 		switch {
 		case !t.ends(c):
 		case t.ended:
-			outputs[i] = "Error: not executed, because the run had been ended."
+			r := Refusal{Reason: "not executed, because the run had been ended."}
+			t.tell(ctx, c.call(), r)
+			outputs[i] = "Error: " + r.Reason
 		default:
 			outputs[i] = t.call(ctx, c, i, choice)
 		}
@@ -64,28 +66,36 @@ func (t *turn) ends(c output) bool {
 	return e != nil && e.Ends
 }
 
+// Refusal says why a call was not executed, or failed before it was recorded.
+type Refusal struct {
+	Kind   RefusalKind
+	Reason string
+}
+
+// RefusalKind says what is wrong with a call; empty says that nothing is.
+type RefusalKind string
+
+// What may be wrong with a call.
+const (
+	UnknownTool    RefusalKind = "unknown tool"
+	WrongArguments RefusalKind = "wrong arguments"
+)
+
 // call executes one call. Whatever goes wrong with it is its output.
 func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage) string {
 	e := t.tools.byName[o.Name]
-	switch {
-	case e == nil:
-		return fmt.Sprintf("Error: there is no tool %q. The tools are: %s.", o.Name, t.tools.names())
-	case !model.Allowed(choice, o.Name):
-		return fmt.Sprintf("Error: %s may not be called in this turn.", o.Name)
-	case n > 0 && t.loop.OneByOne:
-		return "Error: not executed, because tools are called one at a time here. Call it again alone."
-	}
-	arguments, err := e.arguments(o.Arguments)
-	if err != nil {
-		return fmt.Sprintf("Error: %s was not executed: %v.", o.Name, err)
-	}
-	if ctx.Err() != nil {
-		return "Error: not executed, because the run was stopped."
+	arguments, refusal := t.judge(ctx, e, o, n, choice)
+	if refusal != nil {
+		t.tell(ctx, o.call(), *refusal)
+		return "Error: " + refusal.Reason
 	}
 	c := Call{ID: o.CallID, Name: o.Name, Arguments: arguments, record: new(string)}
 	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
 	t.loop.Observer.Returned(ctx, c, text, err)
+	if *c.record == "" && err != nil {
+		t.tell(ctx, c, Refusal{Reason: explain(err)})
+	}
 	switch {
 	case err != nil:
 		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
@@ -93,6 +103,32 @@ func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage
 		t.Text, t.ended = text, true
 	}
 	return cut(text, t.limits.Output, *c.record)
+}
+
+// judge returns the arguments of a call, or why it is not executed.
+func (t *turn) judge(ctx context.Context, e *entry, o output, n int, choice json.RawMessage) (json.RawMessage, *Refusal) {
+	switch {
+	case e == nil:
+		return nil, &Refusal{UnknownTool, fmt.Sprintf("there is no tool %q. The tools are: %s.", o.Name, t.tools.names())}
+	case !model.Allowed(choice, o.Name):
+		return nil, &Refusal{Reason: fmt.Sprintf("%s may not be called in this turn.", o.Name)}
+	case n > 0 && t.loop.OneByOne:
+		return nil, &Refusal{Reason: "not executed, because tools are called one at a time here. Call it again alone."}
+	}
+	arguments, err := e.arguments(o.Arguments)
+	if err != nil {
+		return nil, &Refusal{WrongArguments, fmt.Sprintf("%s was not executed: %v.", o.Name, err)}
+	}
+	if ctx.Err() != nil {
+		return nil, &Refusal{Reason: "not executed, because the run was stopped."}
+	}
+	return arguments, nil
+}
+
+func (t *turn) tell(ctx context.Context, c Call, r Refusal) {
+	if t.loop.Refused != nil {
+		t.loop.Refused(ctx, c, r)
+	}
 }
 
 func execute(ctx context.Context, e *entry, c Call) (text string, err error) {

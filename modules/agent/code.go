@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/tool"
 )
 
 // executeCode is the name of the tool that runs programs, execCode another one
@@ -31,7 +32,7 @@ func (j *job) code() Tool {
 			"and print(help(\"name\")) tells all about one."
 	}
 	return Tool{
-		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description,
+		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description, toolset: tool.Program, method: tool.Program,
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string","description":"The whole program"},
 			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
@@ -44,17 +45,13 @@ func (j *job) code() Tool {
 			if err := json.Unmarshal(c.Arguments, &in); err != nil {
 				return "", err
 			}
-			o, err := j.service.Programs.Execute(ctx, j.actor, j.program(in.Code, value(in.Timeout, 0)))
+			o, err := j.service.Programs.Execute(ctx, j.actor, j.program(c, in.Code, value(in.Timeout, 0)))
 			if err != nil {
 				return "", err
 			}
 			c.Recorded(o.CallID)
 			text, failed := result(o)
-			status := "completed"
-			if failed != nil {
-				status = "failed"
-			}
-			j.live.message(ctx, o.CallID, executeCode, executeCode, status, text)
+			j.live.given(ctx, o.CallID, text)
 			return text, failed
 		},
 	}
@@ -65,10 +62,11 @@ func (j *job) code() Tool {
 func (j *job) changesFiles() bool { return j.run.CanvasID != "" }
 
 // program is code of the model's as a program of this run.
-func (j *job) program(code string, timeout int) program.Request {
+func (j *job) program(c Call, code string, timeout int) program.Request {
 	req := program.Request{
 		Code: code, Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
 		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title, Functions: j.functions(),
+		Selected: j.selected, Shown: j.live.shownAs(c.ID),
 	}
 	if timeout > 0 {
 		req.Timeout = seconds(timeout)

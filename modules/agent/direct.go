@@ -55,18 +55,20 @@ func (j *job) directTool(name, key string, t toolset.ToolDefinition) Tool {
 		description = t.Name + " of " + key
 	}
 	return Tool{
-		Name: name, Description: description, Schema: t.InputSchema,
+		Name: name, Description: description, Schema: t.InputSchema, toolset: key, method: t.Name,
 		Run: func(ctx context.Context, c Call) (string, error) {
-			call, answer, err := j.service.Tools.ExecuteForModel(ctx, j.actor, j.run, key, t.Name, c.Arguments)
+			call, answer, err := j.service.Tools.ExecuteForModel(ctx, j.actor, j.run, tool.ModelCall{
+				Shown: j.live.shownAs(c.ID), Toolset: key, Tool: t.Name, Arguments: c.Arguments,
+			})
 			if err != nil {
 				return "", err
 			}
 			c.Recorded(call.CallID)
 			if answer.Status != tool.Success {
-				j.live.message(ctx, call.CallID, t.Name, key, "failed", answer.Error)
+				j.live.given(ctx, call.CallID, answer.Error)
 				return string(answer.Data), errors.New(answer.Error)
 			}
-			j.live.message(ctx, call.CallID, t.Name, key, "completed", string(answer.Data))
+			j.live.given(ctx, call.CallID, string(answer.Data))
 			return string(answer.Data), nil
 		},
 	}

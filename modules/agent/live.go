@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool"
 )
 
 // live shows a run as it happens and writes its messages. It implements
@@ -28,12 +29,39 @@ type live struct {
 	messageID string     // of the answer that is being written
 	text      strings.Builder
 	reasoning strings.Builder
-	shown     [2]int        // bytes of both that were shown
-	writing   []model.Delta // of calls, not shown yet
+	shown     [2]int              // bytes of both that were shown
+	writing   []fragment          // of calls, not shown yet
+	calls     map[string]*written // of this answer, by the provider's ids
+	abandoned []*written          // of answers that broke off
+	answered  map[string]tool.Shown
+	// refuse records a call that was never executed; set before the first Delta.
+	refuse func(ctx context.Context, c Call, s tool.Shown, r Refusal)
+
+	first firstEvent // the writer's own
 
 	asked chan func() // what the writer is to do
 	stop  chan struct{}
 	done  chan struct{}
+}
+
+// written is a call while the model writes it. It has the id of its record
+// already, so that all events about it have one.
+type written struct {
+	callID, name string
+	text         strings.Builder
+	event        int64 // the number of the event that showed it first; the writer's own
+}
+
+// fragment is a part of a call.
+type fragment struct {
+	call *written
+	text string
+}
+
+// firstEvent is the number of the event that showed a message first.
+type firstEvent struct {
+	messageID string
+	number    int64
 }
 
 // message is an answer as it was at a moment.
@@ -45,7 +73,7 @@ type message struct {
 
 func newLive(ctx context.Context, s *Service, r run.Run) *live {
 	l := &live{
-		service: s, run: r, logger: s.Logger, messageID: ids.New(ids.Message),
+		service: s, run: r, logger: s.Logger, messageID: ids.New(ids.Message), calls: map[string]*written{},
 		asked: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.show(ctx)
@@ -65,7 +93,7 @@ func (l *live) show(ctx context.Context) {
 		case work := <-l.asked:
 			work()
 		case <-l.stop:
-			l.flush(ctx)
+			l.leave(ctx)
 			return
 		}
 	}
@@ -95,22 +123,48 @@ func (l *live) Delta(d model.Delta) {
 	case model.Reasoning:
 		l.reasoning.WriteString(d.Text)
 	case model.Arguments:
-		if n := len(l.writing); n > 0 && l.writing[n-1].CallID == d.CallID {
-			l.writing[n-1].Text += d.Text
+		c := l.calls[d.CallID]
+		if c == nil {
+			c = &written{callID: l.service.Tools.NewCallID(), name: d.Name}
+			l.calls[d.CallID] = c
+		}
+		c.text.WriteString(d.Text)
+		if n := len(l.writing); n > 0 && l.writing[n-1].call == c {
+			l.writing[n-1].text += d.Text
 		} else {
-			l.writing = append(l.writing, d)
+			l.writing = append(l.writing, fragment{c, d.Text})
 		}
 	case model.Restart:
 		// What was shown stays with its message, which gets no content.
-		l.next()
+		l.next(nil)
 	}
 }
 
-// next begins another message.
-func (l *live) next() {
-	l.messageID, l.shown, l.writing = ids.New(ids.Message), [2]int{}, nil
+// next begins another message. The calls of this one that are not in the answer
+// are abandoned.
+func (l *live) next(answer []output) {
+	l.answered = map[string]tool.Shown{}
+	for _, o := range answer {
+		shown := tool.Shown{}
+		if c := l.calls[o.CallID]; c != nil {
+			shown = tool.Shown{CallID: c.callID, Event: c.event}
+			delete(l.calls, o.CallID)
+		}
+		l.answered[o.CallID] = shown
+	}
+	for _, c := range l.calls {
+		l.abandoned = append(l.abandoned, c)
+	}
+	l.messageID, l.shown, l.writing, l.calls = ids.New(ids.Message), [2]int{}, nil, map[string]*written{}
 	l.text.Reset()
 	l.reasoning.Reset()
+}
+
+// shownAs is how a call of the last answer was shown while it was written.
+func (l *live) shownAs(providerID string) tool.Shown {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answered[providerID]
 }
 
 // now is the answer as far as it is written. The caller holds the lock.
@@ -118,58 +172,8 @@ func (l *live) now() message {
 	return message{id: l.messageID, text: l.text.String(), reasoning: l.reasoning.String(), shown: l.shown}
 }
 
-// flush shows what was not shown yet: the words, and then the calls that follow
-// them. What could not be shown is tried again at the next look, unless the
-// answer began anew meanwhile.
-func (l *live) flush(ctx context.Context) {
-	l.mu.Lock()
-	m, calls := l.now(), l.writing
-	l.writing = nil
-	l.mu.Unlock()
-	words := l.words(ctx, m) == nil
-	if words && len(calls) > 0 && l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.calls(ctx, tx, m.id, calls) }) == nil {
-		calls = nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.messageID != m.id {
-		return
-	}
-	l.writing = append(calls, l.writing...)
-	if words {
-		l.shown = [2]int{len(m.text), len(m.reasoning)}
-	}
-}
-
-func (l *live) words(ctx context.Context, m message) error {
-	text, reasoning := m.text[m.shown[0]:], m.reasoning[m.shown[1]:]
-	if text == "" && reasoning == "" {
-		return nil
-	}
-	payload := map[string]any{"messageId": m.id, "step": map[string]string{"name": "answer"}, "content": text}
-	if reasoning != "" {
-		payload["reasoningContent"] = reasoning
-	}
-	return l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.event(ctx, tx, run.Stream, payload) })
-}
-
-// calls shows what was written of calls. They have no record yet, so that the
-// id is the model's own.
-func (l *live) calls(ctx context.Context, tx database.Tx, messageID string, calls []model.Delta) error {
-	for _, d := range calls {
-		err := l.event(ctx, tx, run.ToolCallStream, map[string]any{
-			"messageId": messageID, "toolCallMeta": map[string]string{"toolName": d.Name, "toolCallId": d.CallID, "status": "executing"}, "content": d.Text,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *live) event(ctx context.Context, tx database.Tx, t run.EventType, payload any) error {
-	_, err := l.service.Runs.Append(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewEvent{Type: t, Payload: payload})
-	return err
+func (l *live) event(ctx context.Context, tx database.Tx, e run.NewEvent) (number int64, err error) {
+	return l.service.Runs.Append(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, e)
 }
 
 // append writes in one transaction, also when the run is being ended. What
@@ -192,11 +196,12 @@ func (l *live) Answered(ctx context.Context, r model.Response) error {
 	if err != nil {
 		return err
 	}
+	_, calls := read(r.Output)
 	err = l.write(func() error {
 		l.flush(ctx)
 		l.mu.Lock()
 		m := l.now()
-		l.next()
+		l.next(calls)
 		l.mu.Unlock()
 		return l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.record(ctx, tx, m, usage, r) })
 	})
@@ -206,13 +211,8 @@ func (l *live) Answered(ctx context.Context, r model.Response) error {
 }
 
 func (l *live) record(ctx context.Context, tx database.Tx, m message, usage json.RawMessage, r model.Response) error {
-	if m.text != "" || m.reasoning != "" {
-		err := l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
-			MessageID: m.id, Type: run.AI, Content: m.text, Reasoning: m.reasoning, Usage: usage,
-		})
-		if err != nil {
-			return err
-		}
+	if err := l.say(ctx, tx, m, usage); err != nil {
+		return err
 	}
 	err := l.service.Billing.ChargeModel(ctx, tx, billing.ModelCharge{
 		UID: l.run.UID, ResultID: l.run.ResultID, Version: l.run.Version, Model: r.Model, Input: r.Usage.Input, Output: r.Usage.Output,
@@ -221,9 +221,10 @@ func (l *live) record(ctx context.Context, tx database.Tx, m message, usage json
 	if err != nil {
 		return err
 	}
-	return l.event(ctx, tx, run.TokenUsage, map[string]any{"tokenUsage": map[string]any{
+	_, err = l.event(ctx, tx, run.NewEvent{Type: run.TokenUsage, Payload: map[string]any{"messageId": m.id, "tokenUsage": map[string]any{
 		"modelName": r.Model, "inputTokens": r.Usage.Input, "outputTokens": r.Usage.Output, "cacheReadTokens": r.Usage.InputDetails.Cached,
-	}})
+	}}})
+	return err
 }
 
 // conclude shows and records the answer of a run that the model ended with a
@@ -231,13 +232,7 @@ func (l *live) record(ctx context.Context, tx database.Tx, m message, usage json
 func (l *live) conclude(ctx context.Context, text string) error {
 	return l.write(func() error {
 		m := message{id: ids.New(ids.Message), text: text}
-		return l.append(ctx, func(ctx context.Context, tx database.Tx) error {
-			err := l.event(ctx, tx, run.Stream, map[string]any{"messageId": m.id, "step": map[string]string{"name": "answer"}, "content": text})
-			if err != nil {
-				return err
-			}
-			return l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{MessageID: m.id, Type: run.AI, Content: text})
-		})
+		return l.append(ctx, func(ctx context.Context, tx database.Tx) error { return l.say(ctx, tx, m, nil) })
 	})
 }
 
@@ -255,15 +250,11 @@ func (l *live) Returned(ctx context.Context, c Call, output string, failed error
 	}
 }
 
-// message records what a tool gave the model back.
-func (l *live) message(ctx context.Context, callID, toolName, toolsetKey, status, content string) {
-	meta, err := json.Marshal(map[string]string{"toolName": toolName, "toolsetId": toolsetKey, "toolsetKey": toolsetKey, "toolCallId": callID, "status": status})
-	if err != nil {
-		return // texts always marshal
-	}
+// given records what the model was given of a call.
+func (l *live) given(ctx context.Context, callID, content string) {
 	_ = l.append(ctx, func(ctx context.Context, tx database.Tx) error { // the record of the call has it, too
-		return l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.NewMessage{
-			Type: run.Tool, Content: content, CallMeta: meta, CallID: callID,
+		return l.service.Runs.ChangeMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.MessageChange{
+			MessageID: ids.MessageOf(callID), Content: &content,
 		})
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
+	tools "github.com/portico-run/portico/modules/tool"
 )
 
 // gratis is a billing that charges nothing.
@@ -39,8 +40,8 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
 		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Slow"})
 		require.NoError(t, err)
-		s := &agent.Service{Deps: agent.Deps{DB: db, Runs: runs, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond}}}
-		live, stop := agent.NewLive(t.Context(), s, r)
+		s := &agent.Service{Deps: agent.Deps{DB: db, Runs: runs, Tools: &tools.Service{}, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond}}}
+		live, stop := agent.NewLive(t.Context(), s, r, func(name string, _ tools.Shown) { t.Errorf("%s is abandoned", name) })
 
 		held, release := make(chan struct{}), make(chan struct{})
 		slow := make(chan error, 1)
@@ -76,7 +77,7 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		close(release)
 		<-taken
 		require.NoError(t, <-slow)
-		require.NoError(t, live.Answered(t.Context(), model.Response{Model: "m"}))
+		require.NoError(t, live.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
 		stop()
 
 		events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 10_000)
@@ -97,9 +98,73 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		require.Equal(t, want.String(), shown.String())
 		require.Equal(t, "{}", written.String())
 		require.Equal(t, string(run.TokenUsage), kinds[len(kinds)-1])
-		messages, err := runs.Messages(t.Context(), anna, r.ResultID, r.Version)
+		messages, err := runs.Messages(t.Context(), anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
 		require.NoError(t, err)
 		require.Len(t, messages, 1)
 		require.Equal(t, want.String(), messages[0].Content)
+	})
+}
+
+// gaveUp is a call that a model gave up.
+type gaveUp struct {
+	name  string
+	shown tools.Shown
+}
+
+// A call that was shown, and whose answer broke off, is ended under the id and
+// at the place at which it was shown; the same call in the next answer is
+// another one. What is left at the end of a run is ended and kept as well.
+func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		anna := actor.Actor{UID: "u-anna"}
+		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES ('u-anna', 'Anna')").Error
+		}))
+		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
+		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Broken"})
+		require.NoError(t, err)
+		s := &agent.Service{Deps: agent.Deps{
+			DB: db, Runs: runs, Tools: &tools.Service{}, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond},
+		}}
+		ended := make(chan gaveUp, 10)
+		live, stop := agent.NewLive(t.Context(), s, r, func(name string, shown tools.Shown) { ended <- gaveUp{name, shown} })
+
+		// shown waits for the nth event about a call and returns its id and number.
+		shown := func(n int) tools.Shown {
+			var of tools.Shown
+			require.Eventually(t, func() bool {
+				events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 100)
+				require.NoError(t, err)
+				seen := 0
+				for _, e := range events {
+					var payload struct{ ToolCallMeta run.CallMeta }
+					require.NoError(t, json.Unmarshal(e.Payload, &payload))
+					if e.Type == run.ToolCallStream {
+						if seen++; seen == n {
+							of = tools.Shown{CallID: payload.ToolCallMeta.ToolCallID, Event: e.Seq}
+						}
+					}
+				}
+				return of.CallID != ""
+			}, 10*time.Second, time.Millisecond)
+			return of
+		}
+		live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+		first := shown(1)
+		live.Delta(model.Delta{Kind: model.Restart})
+		require.Equal(t, gaveUp{"a", first}, <-ended)
+
+		live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+		second := shown(2)
+		require.NotEqual(t, first.CallID, second.CallID)
+		live.Delta(model.Delta{Kind: model.Text, Text: "Half of"})
+		stop()
+		require.Equal(t, gaveUp{"a", second}, <-ended)
+		messages, err := runs.Messages(t.Context(), anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
+		require.NoError(t, err)
+		require.Len(t, messages, 1)
+		require.Equal(t, "Half of", messages[0].Content, "what was shown of the last answer is kept")
+		require.Less(t, messages[0].Seq, second.Event)
 	})
 }

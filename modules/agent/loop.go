@@ -83,6 +83,9 @@ type Loop struct {
 	// OneByOne refuses all calls of an answer but the first.
 	OneByOne bool
 	Observer Observer
+	// Refused, if set, is told of a call that is not recorded, because it was
+	// not executed or did not get that far. Its arguments are any JSON value.
+	Refused func(ctx context.Context, c Call, r Refusal)
 	// Refresh, if set, is asked before every request but the first whether what
 	// the model is told, and its tools, have changed. Calls that are executed
 	// keep what they have.
@@ -193,6 +196,15 @@ type output struct {
 	Arguments string `json:"arguments"`
 }
 
+// call is a call before anything is known of its arguments.
+func (o output) call() Call {
+	arguments := json.RawMessage(o.Arguments)
+	if !json.Valid(arguments) {
+		arguments, _ = json.Marshal(o.Arguments) // texts always marshal
+	}
+	return Call{ID: o.CallID, Name: o.Name, Arguments: arguments, record: new(string)}
+}
+
 // ask sends one request and takes its answer into the history. It returns the
 // calls in it.
 func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error) {
@@ -219,10 +231,34 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 	}
 	t.Model = r.Model
 	observed := t.loop.Observer.Answered(ctx, r)
+	t.History = append(t.History, r.Output...)
+	text, calls := read(r.Output)
+	switch {
+	case observed != nil:
+		t.refuse(ctx, calls, "not executed: the answer could not be recorded")
+		return nil, observed
+	case r.Incomplete != nil:
+		t.refuse(ctx, calls, "not executed: the answer that asks for it was cut")
+		return nil, fmt.Errorf("%w: %s (%s)", ErrCut, r.Incomplete.Reason, t.numbers())
+	case len(r.Output) == 0 || len(calls) == 0 && text == "":
+		return nil, fmt.Errorf("%w (%s)", ErrEmpty, t.numbers())
+	}
+	t.Text = text
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	if stop := t.stop(calls); stop != nil && !slices.ContainsFunc(calls, t.ends) {
+		t.refuse(ctx, calls, "not executed: "+stop.Error())
+		return nil, stop
+	}
+	return calls, nil
+}
+
+// read returns the words and the calls of an answer.
+func read(items []model.Item) (string, []output) {
 	var calls []output
 	var text strings.Builder
-	for _, raw := range r.Output {
-		t.History = append(t.History, raw)
+	for _, raw := range items {
 		var o output
 		if json.Unmarshal(raw, &o) != nil {
 			continue // of a form that nobody here knows; it goes back as it is
@@ -236,25 +272,7 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 			calls = append(calls, o)
 		}
 	}
-	switch {
-	case observed != nil:
-		t.refuse(calls, "not executed: the answer could not be recorded")
-		return nil, observed
-	case r.Incomplete != nil:
-		t.refuse(calls, "not executed: the answer that asks for it was cut")
-		return nil, fmt.Errorf("%w: %s (%s)", ErrCut, r.Incomplete.Reason, t.numbers())
-	case len(r.Output) == 0 || len(calls) == 0 && text.Len() == 0:
-		return nil, fmt.Errorf("%w (%s)", ErrEmpty, t.numbers())
-	}
-	t.Text = text.String()
-	if len(calls) == 0 {
-		return nil, nil
-	}
-	if stop := t.stop(calls); stop != nil && !slices.ContainsFunc(calls, t.ends) {
-		t.refuse(calls, "not executed: "+stop.Error())
-		return nil, stop
-	}
-	return calls, nil
+	return text.String(), calls
 }
 
 // stop judges the limits that hold before calls are executed.
@@ -278,8 +296,9 @@ func (t *turn) stop(calls []output) error {
 }
 
 // refuse gives every call an output, so that the history can be continued.
-func (t *turn) refuse(calls []output, why string) {
+func (t *turn) refuse(ctx context.Context, calls []output, why string) {
 	for _, c := range calls {
+		t.tell(ctx, c.call(), Refusal{Reason: why})
 		t.put(c.CallID, why)
 	}
 }

@@ -163,7 +163,8 @@ func prompted(system string, tools *Tools) (string, error) {
 func (j *job) say(ctx context.Context, level, text string) {
 	j.service.Logger.InfoContext(ctx, "a run is told", "resultId", j.run.ResultID, "text", text)
 	_ = j.live.append(ctx, func(ctx context.Context, tx database.Tx) error { // it is in the log, too
-		return j.live.event(ctx, tx, run.Log, map[string]any{"log": map[string]any{"level": level, "content": text}})
+		_, err := j.live.event(ctx, tx, run.NewEvent{Type: run.Log, Payload: map[string]any{"log": map[string]any{"level": level, "content": text}}})
+		return err
 	})
 }
 
@@ -191,9 +192,11 @@ func (j *job) described(ctx context.Context) ([]Described, error) {
 	for i, set := range toolset.ForCode(j.sets) {
 		d := Described{Key: set.Key, Lines: j.catalogue.Lines(set.Key), Class: j.catalogue.ClassOf(set.Key)}
 		// Lines stand for classes whose methods are known. Of others, which another
-		// generator made, the documentation is all there is.
+		// generator made, the documentation is all there is, unless it tells of more
+		// than the run may call.
 		brief := j.brief && known.Classes[set.Key].Methods != nil
-		if !brief && len(set.Tools) == len(j.sets[i].Tools) && j.catalogue.Complete(set.Key) {
+		_, narrowed := j.selected[set.Key]
+		if !narrowed && !brief && len(set.Tools) == len(j.sets[i].Tools) && j.catalogue.Complete(set.Key) {
 			d.Docs = docs[set.Key]
 		}
 		list = append(list, d)

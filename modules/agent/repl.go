@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/tool"
 )
 
 // pythonRepl is the name of the tool whose variables survive.
@@ -26,7 +27,7 @@ func (j *job) repl() Tool {
 		description += " It has no tools."
 	}
 	return Tool{
-		Name: pythonRepl, Own: true, Serial: true, Description: description,
+		Name: pythonRepl, Own: true, Serial: true, Description: description, toolset: pythonRepl, method: pythonRepl,
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string"},
 			"reset":{"type":["boolean","null"],"description":"Whether to forget everything first"},
@@ -41,12 +42,13 @@ func (j *job) repl() Tool {
 			if err := json.Unmarshal(c.Arguments, &in); err != nil {
 				return "", err
 			}
-			if in.Reset != nil && *in.Reset {
+			reset := in.Reset != nil && *in.Reset
+			if reset && in.Code == "" {
+				return j.reset(ctx, c)
+			}
+			if reset {
 				if _, err := j.service.Interpreters.Reset(ctx, j.actor, j.place()); err != nil {
 					return "", err
-				}
-				if in.Code == "" {
-					return "[the next code begins anew]", nil
 				}
 			}
 			return j.cell(ctx, c, in.Code, value(in.Timeout, 0))
@@ -54,8 +56,17 @@ func (j *job) repl() Tool {
 	}
 }
 
+// reset ends the interpreter, and no more.
+func (j *job) reset(ctx context.Context, c Call) (string, error) {
+	m := tool.ModelCall{Shown: j.live.shownAs(c.ID), Toolset: pythonRepl, Tool: pythonRepl, Arguments: c.Arguments}
+	return j.perform(ctx, c, m, func(ctx context.Context) tool.Answer {
+		_, err := j.service.Interpreters.Reset(ctx, j.actor, j.place())
+		return answerOf("[the next code begins anew]", err)
+	})
+}
+
 func (j *job) cell(ctx context.Context, c Call, code string, timeout int) (string, error) {
-	req := j.program(code, timeout)
+	req := j.program(c, code, timeout)
 	req.Tool, req.Plain = pythonRepl, !j.writes
 	o, err := j.service.Interpreters.Run(ctx, j.actor, j.place(), req)
 	if err != nil {
@@ -71,10 +82,6 @@ func (j *job) cell(ctx context.Context, c Call, code string, timeout int) (strin
 	case o.Status == sandbox.TimedOut:
 		text += "\n[variables are kept]"
 	}
-	status := "completed"
-	if failed != nil {
-		status = "failed"
-	}
-	j.live.message(ctx, o.CallID, pythonRepl, pythonRepl, status, text)
+	j.live.given(ctx, o.CallID, text)
 	return text, failed
 }

@@ -34,6 +34,14 @@ type Request struct {
 	// History are the result ids of runs of the user's that this one continues,
 	// in order.
 	History []string
+	// Selected are the only tools of a toolset that it may use, by the toolset's
+	// key; all of a toolset that is not in it.
+	Selected map[string][]string
+	// Input is what is recorded of the message, an object.
+	Input json.RawMessage
+	Asked run.Asked
+	// Notes are what the user is told at the beginning, as warnings.
+	Notes []string
 }
 
 // Code is what a request says about programmatic tool calling.
@@ -144,17 +152,14 @@ func (s *Service) forget(r run.Run) {
 }
 
 func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
-	input, err := json.Marshal(map[string]string{"query": req.Query})
-	if err != nil {
-		return run.Run{}, err
-	}
 	title := req.Title
 	if title == "" {
 		words := []rune(req.Query)
 		title = string(words[:min(80, len(words))])
 	}
 	return s.Runs.Create(ctx, a, run.CreateParams{
-		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: input, Toolsets: req.Toolsets, History: req.History,
+		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: req.Input, Toolsets: req.Toolsets, History: req.History,
+		Asked: req.Asked,
 	})
 }
 

@@ -31,7 +31,8 @@ type Tool struct {
 	// Run executes one call. Its error is told to the model.
 	Run func(ctx context.Context, c Call) (string, error)
 
-	work func(ctx context.Context, arguments json.RawMessage) (any, error) // of a builtin
+	toolset, method string                                                            // what its calls are recorded as
+	work            func(ctx context.Context, arguments json.RawMessage) (any, error) // of a builtin
 }
 
 // Call is one call of a model. Arguments are an object that the tool's schema

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -29,7 +30,9 @@ type job struct {
 	insists  bool          // the user wants code, however few tools there are
 	writes   bool          // the model writes code
 	working  chan struct{} // holds an element for each function that works
-	brief    bool          // tools are a line each, whatever documentation there is
+	selected map[string][]string
+	offered  atomic.Pointer[Tools] // what the model has now
+	brief    bool                  // tools are a line each, whatever documentation there is
 	sets     []toolset.Definition
 	missing  []string // toolsets that do not work
 	warnings []string // what the user was told about them
@@ -57,16 +60,20 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	l := newLive(ctx, s, r)
 	defer l.close()
 	err := l.append(ctx, func(ctx context.Context, tx database.Tx) error {
-		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: req.Query})
+		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Event: r.Seq, Type: run.Human, Content: req.Query})
 	})
 	if err != nil {
 		return ended{}, err
 	}
 	j := &job{
 		service: s, actor: a, run: r, toolsets: keys, title: req.Title, live: l, decision: decision, insists: req.Code == CodeOn,
-		working: make(chan struct{}, maxWorking),
+		working: make(chan struct{}, maxWorking), selected: req.Selected,
 	}
+	l.refuse = j.refuse
 	defer j.close(ctx)
+	for _, note := range req.Notes {
+		j.caution(ctx, note)
+	}
 	if _, err := j.refresh(ctx); err != nil {
 		return ended{}, err
 	}
@@ -74,13 +81,14 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	if err != nil {
 		return ended{}, err
 	}
+	j.offered.Store(tools)
 	history, err := s.conversation(ctx, a, req.History)
 	if err != nil {
 		return ended{}, err
 	}
 	loop := &Loop{
 		Model: metered{s, l}, System: system, Tools: tools, Limits: s.Settings.Limits, Choice: req.Choice, OneByOne: req.OneByOne, Observer: l,
-		Refresh: j.again,
+		Refresh: j.again, Refused: j.refused,
 	}
 	o, err := loop.Turn(ctx, history, req.Query)
 	if err == nil && j.ending != nil {
@@ -104,6 +112,10 @@ func (j *job) refresh(ctx context.Context) (changed bool, err error) {
 		missing = append(missing, f.Key)
 		j.warn(ctx, f)
 	}
+	sets = toolset.Select(sets, j.selected)
+	for _, set := range sets {
+		j.missed(ctx, set)
+	}
 	changed = !reflect.DeepEqual(j.sets, sets) || !slices.Equal(j.missing, missing)
 	j.sets, j.missing = sets, missing
 	return changed, nil
@@ -117,6 +129,24 @@ func (j *job) warn(ctx context.Context, f toolset.Failure) {
 		return
 	}
 	j.service.Logger.WarnContext(ctx, "a toolset is left out of a run", "resultId", j.run.ResultID, "toolset", f.Key, "error", redact.Text(f.Problem.Error()))
+	j.caution(ctx, text)
+}
+
+// missed warns of tools that the request selects and a toolset does not have.
+func (j *job) missed(ctx context.Context, set toolset.Definition) {
+	for _, name := range j.selected[set.Key] {
+		if !slices.ContainsFunc(set.Tools, func(t toolset.ToolDefinition) bool { return t.Name == name }) {
+			j.caution(ctx, fmt.Sprintf("Toolset %s has no tool %s, which the request selects.", set.Key, name))
+		}
+	}
+}
+
+// caution tells the user something once, in the stream and in the record of the
+// run.
+func (j *job) caution(ctx context.Context, text string) {
+	if slices.Contains(j.warnings, text) {
+		return
+	}
 	j.warnings = append(j.warnings, text)
 	j.say(ctx, "warn", text)
 }
@@ -133,6 +163,9 @@ func (j *job) again(ctx context.Context) (system string, tools *Tools, changed b
 		j.sets, j.missing = sets, missing
 		j.service.Logger.WarnContext(ctx, "changes of the tools are not noticed", "resultId", j.run.ResultID, "error", err)
 		return "", nil, false
+	}
+	if changed {
+		j.offered.Store(tools)
 	}
 	return system, tools, changed
 }
@@ -157,14 +190,14 @@ func (s *Service) conversation(ctx context.Context, a actor.Actor, ids []string)
 		if err != nil {
 			return nil, err
 		}
-		messages, err := s.Runs.Messages(ctx, a, r.ResultID, r.Version)
+		messages, err := s.Runs.Messages(ctx, a, run.MessageFilter{ResultID: r.ResultID, Version: r.Version, Spoken: true})
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range messages {
 			item := map[string]any{"type": "message", "role": "user", "content": m.Content}
 			switch {
-			case m.Content == "" || m.Type == run.Tool:
+			case m.Content == "":
 				continue
 			case m.Type == run.AI:
 				item["role"], item["content"] = "assistant", []map[string]any{{"type": "output_text", "text": m.Content}}

@@ -47,8 +47,9 @@ func TestAFailedProgramGivesItsOutputAndTraceback(t *testing.T) {
 	require.Contains(t, got[0], "ZeroDivisionError: division by zero")
 	require.Contains(t, got[0], "line 3")
 	require.Regexp(t, `\b(1|one) tool calls?`, got[0])
-	require.Contains(t, r.Messages[len(r.Messages)-2].Content, "42\n", "the user can read it as well")
-	require.Contains(t, r.Messages[len(r.Messages)-2].Content, "ZeroDivisionError")
+	require.Equal(t, "execute_code", r.Messages[2].ToolCallMeta["toolName"])
+	require.Contains(t, r.Messages[2].Content, "42\n", "the user can read it as well")
+	require.Contains(t, r.Messages[2].Content, "ZeroDivisionError")
 }
 
 // A program ends at its time limit, the usual one or its own, with everything

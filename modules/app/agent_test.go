@@ -67,7 +67,7 @@ type result struct {
 	Errors     []string
 	Messages   []struct {
 		Type, Content, ToolCallID string
-		ToolCallMeta              map[string]string
+		ToolCallMeta              map[string]any
 		UsageMeta                 map[string]int
 	}
 }
@@ -151,15 +151,20 @@ func TestAgentWritesCode(t *testing.T) {
 		require.Equal(t, "finish", r.Status)
 		require.True(t, r.PTCEnabled)
 		require.Equal(t, "scripted:test", r.ModelName)
-		require.Len(t, r.Messages, 4)
+		require.Len(t, r.Messages, 4+5, "one for each call of the program, too")
+		for _, m := range r.Messages[3:8] {
+			require.Equal(t, "get_weather", m.ToolCallMeta["toolName"])
+			require.True(t, strings.HasPrefix(m.ToolCallID, "ptc:"))
+			require.Empty(t, m.Content, "the model did not see it")
+		}
 		require.Equal(t, "human", r.Messages[0].Type)
 		require.Equal(t, "ai", r.Messages[1].Type)
 		require.Equal(t, "tool", r.Messages[2].Type)
 		require.Equal(t, "calls 5 failed 0\n", r.Messages[2].Content)
 		require.Equal(t, "execute_code", r.Messages[2].ToolCallMeta["toolName"])
 		require.True(t, strings.HasPrefix(r.Messages[2].ToolCallID, "agent:"))
-		require.Equal(t, "All five are fine.", r.Messages[3].Content)
-		require.Equal(t, map[string]int{"inputTokens": 900, "outputTokens": 40}, r.Messages[3].UsageMeta)
+		require.Equal(t, "All five are fine.", r.Messages[8].Content)
+		require.Equal(t, map[string]int{"inputTokens": 900, "outputTokens": 40}, r.Messages[8].UsageMeta)
 		require.NotContains(t, s.log.String(), "secret")
 		// 900 tokens in and 40 out of the second answer; the first by length.
 		usage := s.send(s.key, "GET", "/v1/credit/usage", nil)

@@ -17,7 +17,7 @@ func (c calls) Calls(ctx context.Context, a actor.Actor, ids []string) (map[stri
 	out := make(map[string]stream.Call, len(records))
 	for id, r := range records {
 		out[id] = stream.Call{
-			CallID: r.CallID, Origin: r.Origin, ToolsetKey: r.Toolset, ToolName: r.Tool, StepName: r.StepName, Status: string(r.Status),
+			CallID: r.CallID, ParentID: r.ParentID, Origin: r.Origin, ToolsetKey: r.Toolset, ToolName: r.Tool, StepName: r.StepName, Status: string(r.Status),
 			Input: string(r.Input), Output: string(r.Output), Error: r.Error, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		}
 	}

@@ -27,6 +27,11 @@ type Request struct {
 	Tool string
 	// Plain runs it without any tools, whatever the policy says.
 	Plain bool
+	// Selected are the only tools of a toolset that it may call, by the toolset's
+	// key; all of a toolset that is not in it.
+	Selected map[string][]string
+	// Shown is set where a model wrote it.
+	Shown tool.Shown
 	// Functions are tools of the server's own that it may call besides, by
 	// their names.
 	Functions []tool.Function

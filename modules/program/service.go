@@ -78,6 +78,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	}
 	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{
 		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool, Functions: req.Functions,
+		Selected: req.Selected, Shown: req.Shown,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
@@ -188,6 +189,7 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes
 		if sets, _, err = s.Access.Tools.Export(ctx, a, req.Toolsets); err != nil {
 			return nil, nil, err
 		}
+		sets = toolset.Select(sets, req.Selected)
 	}
 	if len(req.Functions) > 0 {
 		sets = append(sets, Own(req.Functions))

@@ -114,14 +114,22 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 		},
 		"AddMessage": func(ctx context.Context, t *testing.T) {
 			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.AddMessage(ctx, tx, ben.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: "his"})
+				return s.AddMessage(ctx, tx, ben.UID, r.ResultID, r.Version, run.NewMessage{Event: 1, Type: run.Human, Content: "his"})
 			}), run.ErrMissing)
 			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.AddMessage(ctx, tx, anna.UID, r.ResultID, r.Version, run.NewMessage{Type: run.Human, Content: "hers"})
+				return s.AddMessage(ctx, tx, anna.UID, r.ResultID, r.Version, run.NewMessage{Event: 1, MessageID: "am-hers", Type: run.Human, Content: "hers"})
 			}))
 		},
+		"ChangeMessage": func(ctx context.Context, t *testing.T) {
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
+				return s.ChangeMessage(ctx, tx, ben.UID, r.ResultID, r.Version, run.MessageChange{MessageID: "am-hers", Content: new("his")})
+			}), "a message need not be there")
+			got, err := s.Messages(ctx, anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
+			require.NoError(t, err)
+			require.Equal(t, "hers", got[0].Content)
+		},
 		"Messages": func(ctx context.Context, t *testing.T) {
-			got, err := s.Messages(ctx, ben, r.ResultID, r.Version)
+			got, err := s.Messages(ctx, ben, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
 			require.NoError(t, err)
 			require.Empty(t, got)
 		},

@@ -5,17 +5,12 @@ import (
 	"net/http"
 
 	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/httpapi"
 )
 
 // Register adds the module's routes.
 func (m *Module) Register(api *httpapi.API) {
 	c := controller{m.Service}
-	httpapi.Register(api, httpapi.Operation{
-		ID: "get-action-result", Method: http.MethodGet, Path: "/v1/action/result", Tag: "action",
-		Summary: "Read a run", Errors: []errs.Code{errs.ResultMissing},
-	}, c.get)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-action-results", Method: http.MethodGet, Path: "/v1/action/list", Tag: "action",
 		Summary: "List your runs, newest first",
@@ -32,23 +27,9 @@ func (m *Module) Register(api *httpapi.API) {
 
 type controller struct{ service *Service }
 
-func (c controller) get(ctx context.Context, who actor.Actor, in *getInput) (resultBody, error) {
-	var version *int
-	if in.Version >= 0 {
-		version = &in.Version
-	}
-	r, err := c.service.Get(ctx, who, in.ResultID, version)
-	if err != nil {
-		return resultBody{}, err
-	}
-	body := toResultBody(r)
-	body.Messages, err = c.service.Messages(ctx, who, r.ResultID, r.Version)
-	return body, err
-}
-
-func (c controller) list(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[resultBody], error) {
+func (c controller) list(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[ResultBody], error) {
 	page, err := c.service.List(ctx, who, *in)
-	return httpapi.MapPage(page, toResultBody), err
+	return httpapi.MapPage(page, NewResultBody), err
 }
 
 func (c controller) createCanvas(ctx context.Context, who actor.Actor, in *canvasInput) (canvasBody, error) {

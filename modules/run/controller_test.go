@@ -55,26 +55,20 @@ func TestRoutes(t *testing.T) {
 	})
 	create(t, s, anna, run.CreateParams{ResultID: "ar-1"})
 
-	status, answer = call(t, api, anna.UID, "GET", "/v1/action/result?resultId=ar-1&version=0", "")
+	status, answer = call(t, api, anna.UID, "GET", "/v1/action/list", "")
 	require.Equal(t, 200, status, answer)
+	runs := answer["data"].(map[string]any)["items"].([]any)
+	require.Len(t, runs, 2)
+	require.InDelta(t, 1, runs[0].(map[string]any)["version"], 0, "newest first")
 	require.Empty(t, cmp.Diff(map[string]any{
 		"resultId": r.ResultID, "version": 0.0, "type": "skill", "title": "first", "status": "running",
 		"targetType": "canvas", "targetId": canvasID, "input": map[string]any{"query": "hi"}, "toolsets": []any{"weather"},
 		"ptcEnabled": false, "lastEventId": 1.0,
 		"createdAt": "2026-03-04T12:00:00.123456Z", "updatedAt": "2026-03-04T12:00:00.123456Z",
-	}, answer["data"]))
-	_, answer = call(t, api, anna.UID, "GET", "/v1/action/result?resultId=ar-1", "")
-	require.InDelta(t, 1, answer["data"].(map[string]any)["version"], 0)
-
-	foreignStatus, foreign := call(t, api, ben.UID, "GET", "/v1/action/result?resultId=ar-1", "")
-	absentStatus, absent := call(t, api, ben.UID, "GET", "/v1/action/result?resultId=ar-2", "")
-	require.Equal(t, []int{404, 404}, []int{foreignStatus, absentStatus})
-	require.Equal(t, "E1011", foreign["errCode"])
-	require.Empty(t, cmp.Diff(absent, foreign))
+	}, runs[1]))
 
 	for _, path := range []string{
-		"/v1/action/result", "/v1/action/result?resultId=", "/v1/action/result?resultId=ar-1&version=x",
-		"/v1/action/result?resultId=ar-1&version=-2", "/v1/action/list?cursor=!", "/v1/canvas/list?limit=0", "/v1/canvas/list?cursor=!",
+		"/v1/action/list?cursor=!", "/v1/canvas/list?limit=0", "/v1/canvas/list?cursor=!",
 	} {
 		status, answer = call(t, api, anna.UID, "GET", path, "")
 		require.Equal(t, 400, status, "%s %v", path, answer)

@@ -40,6 +40,9 @@ type NewEvent struct {
 	Type    EventType
 	CallID  string
 	Payload any
+	// Message, if set, is added to the run with the event. Where it names no
+	// event that showed it, this is the one.
+	Message *NewMessage
 }
 
 func (e NewEvent) payload() (string, error) {

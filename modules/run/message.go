@@ -15,26 +15,60 @@ const (
 	Tool  MessageType = "tool"
 )
 
-// Message is one message of the conversation that a run is.
+// Message is one message of the conversation that a run is. Every answer of a
+// model has one, and every tool call, also one that a program made.
 type Message struct {
-	MessageID string          `json:"messageId"`
-	Type      MessageType     `json:"type" enum:"human,ai,tool"`
-	Content   string          `json:"content"`
-	Reasoning string          `json:"reasoningContent,omitempty"`
-	Usage     json.RawMessage `json:"usageMeta,omitempty" doc:"Tokens of the request that it is the answer to"`
-	CallMeta  json.RawMessage `json:"toolCallMeta,omitempty" doc:"Which tool, and how the call ended"`
-	CallID    string          `json:"toolCallId,omitempty" doc:"The record of the call"`
-	CreatedAt time.Time       `json:"createdAt"`
+	Seq       int64 // the number of the event that showed it first
+	MessageID string
+	Type      MessageType
+	Content   string
+	Reasoning string
+	Usage     json.RawMessage // tokens of the request that it is the answer to
+	CallMeta  json.RawMessage // a CallMeta
+	CallID    string          // the record of the call
+	CreatedAt time.Time
 }
 
 // NewMessage is a message to add.
 type NewMessage struct {
 	// MessageID may have been given out before, to events; empty makes one.
 	MessageID string
+	// Event is the number of the event that showed it first, so that messages
+	// have the order in which they were seen. No two messages share one. Of what
+	// the user says, it is the run's first.
+	Event     int64
 	Type      MessageType
 	Content   string
 	Reasoning string
 	Usage     json.RawMessage
 	CallMeta  json.RawMessage
 	CallID    string
+}
+
+// MessageChange is what becomes of a message; nil leaves it as it is.
+type MessageChange struct {
+	MessageID string
+	Content   *string
+	CallMeta  json.RawMessage
+}
+
+// MessageFilter says which messages of a run to read.
+type MessageFilter struct {
+	ResultID string
+	Version  int
+	After    int64 // the Seq of the last one that is known
+	Limit    int   // 0 for all
+	Spoken   bool  // leave out those of tools
+}
+
+// CallMeta names a tool call in events and messages. By the wire contract
+// toolsetId holds the key, too. Times are milliseconds since 1970.
+type CallMeta struct {
+	ToolName   string `json:"toolName,omitempty"`
+	ToolsetID  string `json:"toolsetId,omitempty"`
+	ToolsetKey string `json:"toolsetKey,omitempty"`
+	ToolCallID string `json:"toolCallId"`
+	Status     string `json:"status,omitempty" doc:"executing, completed or failed"`
+	StartTS    int64  `json:"startTs,omitempty" doc:"Milliseconds since 1970"`
+	EndTS      int64  `json:"endTs,omitempty" doc:"Milliseconds since 1970; absent while it executes"`
 }

@@ -23,15 +23,15 @@ func TestMessages(t *testing.T) {
 				return s.AddMessage(t.Context(), tx, anna.UID, r.ResultID, r.Version, m)
 			})
 		}
-		require.NoError(t, add(run.NewMessage{Type: run.Human, Content: "What?\x00\xff"}))
-		require.NoError(t, add(run.NewMessage{MessageID: "am-own", Type: run.AI, Content: "This.", Reasoning: "Hm.", Usage: json.RawMessage(`{"inputTokens":5}`)}))
-		require.NoError(t, add(run.NewMessage{Type: run.Tool, CallID: "agent:1", CallMeta: json.RawMessage(`{"toolName":"x"}`)}))
-		got, err := s.Messages(t.Context(), anna, r.ResultID, r.Version)
+		require.NoError(t, add(run.NewMessage{Event: 1, Type: run.Human, Content: "What?\x00\xff"}))
+		require.NoError(t, add(run.NewMessage{Event: 3, MessageID: "am-own", Type: run.AI, Content: "This.", Reasoning: "Hm.", Usage: json.RawMessage(`{"inputTokens":5}`)}))
+		require.NoError(t, add(run.NewMessage{Event: 5, Type: run.Tool, CallID: "agent:1", CallMeta: json.RawMessage(`{"toolName":"x"}`)}))
+		got, err := s.Messages(t.Context(), anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
 		require.NoError(t, err)
 		require.Len(t, got, 3)
 		require.Equal(t, "What?\uFFFD\uFFFD", got[0].Content)
 		require.Equal(t, run.Message{
-			MessageID: "am-own", Type: run.AI, Content: "This.", Reasoning: "Hm.", Usage: json.RawMessage(`{"inputTokens":5}`), CallMeta: json.RawMessage{}, CreatedAt: noon,
+			Seq: 3, MessageID: "am-own", Type: run.AI, Content: "This.", Reasoning: "Hm.", Usage: json.RawMessage(`{"inputTokens":5}`), CallMeta: json.RawMessage{}, CreatedAt: noon,
 		}, got[1])
 		require.Equal(t, "agent:1", got[2].CallID)
 		require.NoError(t, finish(t, db, s, r, run.Finish{Status: run.Done}))

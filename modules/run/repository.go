@@ -26,6 +26,11 @@ type row struct {
 	TargetType     *string
 	TargetID       *string
 	Input          *string
+	Context        *string
+	TplConfig      *string
+	RuntimeConfig  *string
+	Locale         *string
+	ProviderItemID *string
 	History        *string
 	Errors         *string
 	ErrorType      *string
@@ -49,7 +54,7 @@ func (r row) run() Run {
 		ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title,
 		Input: deref(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
 		PTCEnabled: r.PTCEnabled, Model: deref(r.ModelName), Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
-		Warnings: unlist(r.Warnings), Handoff: readHandoff(r.Handoff),
+		Warnings: unlist(r.Warnings), Handoff: readHandoff(r.Handoff), Asked: r.asked(),
 		Seq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if deref(r.TargetType) == targetCanvas {
@@ -59,6 +64,18 @@ func (r row) run() Run {
 		out.ExpiresAt = r.LeaseExpiresAt.UTC()
 	}
 	return out
+}
+
+func (r *row) ask(a Asked) {
+	r.Locale, r.ProviderItemID = textOf(a.Locale), textOf(a.ModelItemID)
+	r.Context, r.TplConfig, r.RuntimeConfig = rawOf(a.Context), rawOf(a.TplConfig), rawOf(a.RuntimeConfig)
+}
+
+func (r row) asked() Asked {
+	return Asked{
+		Locale: deref(r.Locale), ModelItemID: deref(r.ProviderItemID), Context: rawJSON(r.Context), TplConfig: rawJSON(r.TplConfig),
+		RuntimeConfig: rawJSON(r.RuntimeConfig),
+	}
 }
 
 func toRuns(rows []row) []Run {
@@ -84,7 +101,7 @@ func (repository) get(h database.Handle, uid, resultID string, version *int) (ro
 }
 
 func (repository) list(h database.Handle, uid string, w database.Window) ([]row, *int64, error) {
-	return database.Newest[row](database.Scoped(h, uid), w)
+	return database.Newest[row](database.Scoped(h, uid).Omit("context", "tpl_config", "runtime_config"), w)
 }
 
 // advance gives out the next event number of a run that is not over, and
@@ -184,6 +201,13 @@ func readHandoff(column *string) *Handoff {
 		return nil
 	}
 	return &h
+}
+
+func rawJSON(column *string) json.RawMessage {
+	if column == nil {
+		return nil
+	}
+	return json.RawMessage(*column)
 }
 
 func deref(s *string) string {

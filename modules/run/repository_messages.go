@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/portico-run/portico/modules/internal/database"
 )
 
@@ -28,7 +30,7 @@ func (messageRow) TableName() string { return "action_messages" }
 
 func (r messageRow) message() Message {
 	return Message{
-		MessageID: r.MessageID, Type: r.Type, Content: r.Content, Reasoning: deref(r.ReasoningContent),
+		Seq: r.Seq, MessageID: r.MessageID, Type: r.Type, Content: r.Content, Reasoning: deref(r.ReasoningContent),
 		Usage: json.RawMessage(deref(r.UsageMeta)), CallMeta: json.RawMessage(deref(r.ToolCallMeta)), CallID: deref(r.ToolCallID),
 		CreatedAt: r.CreatedAt.UTC(),
 	}
@@ -37,22 +39,34 @@ func (r messageRow) message() Message {
 // insertMessage is unscoped because the table has no user; its caller has
 // checked whose run it is.
 func (repository) insertMessage(tx database.Tx, r *messageRow) error {
-	last := database.Unscoped(tx.Handle).Table(r.TableName()).Select("COALESCE(MAX(seq), 0)").
-		Where("result_id = ? AND version = ?", r.ResultID, r.Version)
-	if err := last.Scan(&r.Seq).Error; err != nil {
-		return err
-	}
-	r.Seq++
 	return database.Unscoped(tx.Handle).Create(r).Error
+}
+
+// changeMessage is unscoped because the table has no user; the subquery holds
+// the wall between users instead. A message that is not there is left so.
+func (repository) changeMessage(tx database.Tx, uid, resultID string, version int, messageID string, columns map[string]any) error {
+	return database.Unscoped(tx.Handle).Model(&messageRow{}).
+		Where("message_id = ? AND result_id = ? AND version = ? AND EXISTS (?)", messageID, resultID, version, owned(tx.Handle, uid, resultID, version)).
+		Updates(columns).Error
 }
 
 // messages is unscoped because the table has no user; the subquery holds the
 // wall between users instead.
-func (repository) messages(h database.Handle, uid, resultID string, version int) ([]messageRow, error) {
-	owned := database.Scoped(h, uid).Table(row{}.TableName()).Select("1").
-		Where("result_id = ? AND version = ?", resultID, version)
+func (repository) messages(h database.Handle, uid string, f MessageFilter) ([]messageRow, error) {
+	q := database.Unscoped(h).Where("result_id = ? AND version = ? AND seq > ?", f.ResultID, f.Version, f.After).
+		Where("EXISTS (?)", owned(h, uid, f.ResultID, f.Version))
+	if f.Spoken {
+		q = q.Where("type <> ?", Tool)
+	}
+	if f.Limit > 0 {
+		q = q.Limit(f.Limit)
+	}
 	var rows []messageRow
-	err := database.Unscoped(h).Where("result_id = ? AND version = ? AND EXISTS (?)", resultID, version, owned).
-		Order("seq").Find(&rows).Error
+	err := q.Order("seq").Find(&rows).Error
 	return rows, err
+}
+
+// owned has a row where the run is the user's.
+func owned(h database.Handle, uid, resultID string, version int) *gorm.DB {
+	return database.Scoped(h, uid).Table(row{}.TableName()).Select("1").Where("result_id = ? AND version = ?", resultID, version)
 }

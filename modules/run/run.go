@@ -49,6 +49,8 @@ type Run struct {
 	// ExpiresAt is set while a service beside this server executes the run: when
 	// it fails unless it was finished.
 	ExpiresAt time.Time
+	// Asked is left out of lists.
+	Asked Asked
 	// Seq is the number of the newest event.
 	Seq       int64
 	CreatedAt time.Time
@@ -95,6 +97,42 @@ type CreateParams struct {
 	Toolsets []string // keys
 	// History are the result ids of the runs that it continues, in order.
 	History []string
+	Asked   Asked
+}
+
+// Asked is what a frontend says of a run for its own use. It is kept and given
+// back, and changes nothing.
+type Asked struct {
+	Locale      string
+	ModelItemID string // the frontend's name of the model that was chosen
+	// JSON texts; may be empty.
+	Context, TplConfig, RuntimeConfig json.RawMessage
+}
+
+func (a Asked) validate() error {
+	if err := text("locale", a.Locale, maxID); err != nil {
+		return err
+	}
+	if err := text("modelItemId", a.ModelItemID, maxID); err != nil {
+		return err
+	}
+	for name, value := range map[string]json.RawMessage{"context": a.Context, "tplConfig": a.TplConfig, "runtimeConfig": a.RuntimeConfig} {
+		if err := jsonText(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jsonText refuses what is too long, and what is no JSON.
+func jsonText(field string, value json.RawMessage) error {
+	if len(value) > maxInput {
+		return errs.Newf(errs.TooLarge, "%s must not be larger than %d bytes.", field, maxInput)
+	}
+	if len(value) > 0 && (!json.Valid(value) || !utf8.Valid(value)) {
+		return errs.Newf(errs.Invalid, "%s must be JSON in UTF-8.", field)
+	}
+	return nil
 }
 
 func (p CreateParams) validate() error {
@@ -107,11 +145,11 @@ func (p CreateParams) validate() error {
 	if err := text("type", p.Type, maxType); err != nil {
 		return err
 	}
-	if len(p.Input) > maxInput {
-		return errs.Newf(errs.TooLarge, "input must not be larger than %d bytes.", maxInput)
+	if err := jsonText("input", p.Input); err != nil {
+		return err
 	}
-	if len(p.Input) > 0 && (!json.Valid(p.Input) || !utf8.Valid(p.Input)) {
-		return errs.New(errs.Invalid, "input must be JSON in UTF-8.")
+	if err := p.Asked.validate(); err != nil {
+		return err
 	}
 	if len(p.Toolsets) > maxToolsets {
 		return errs.Newf(errs.Invalid, "toolsets must not name more than %d toolsets.", maxToolsets)

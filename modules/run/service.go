@@ -41,6 +41,7 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 	if len(p.Input) > 0 {
 		r.Input = new(string(p.Input))
 	}
+	r.ask(p.Asked)
 	if p.CanvasID != "" {
 		r.TargetType, r.TargetID = new(targetCanvas), &p.CanvasID
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/portico-run/portico/modules/internal/database"
 )
 
-// Append adds an event to a run that has not ended and returns its number.
+// Append adds an event, and its message if it has one, to a run that has not
+// ended and returns the event's number.
 // It holds the run's row until the transaction ends, so call it last. It
 // returns ErrEnded after the end and ErrMissing when the run is not the
 // user's.
@@ -20,7 +21,14 @@ func (s *Service) Append(_ context.Context, tx database.Tx, uid, resultID string
 	if err != nil {
 		return 0, fmt.Errorf("append %s event: %w", e.Type, err)
 	}
-	return seq, s.record(tx, resultID, version, seq, e)
+	if err := s.record(tx, resultID, version, seq, e); err != nil || e.Message == nil {
+		return seq, err
+	}
+	m := *e.Message
+	if m.Event == 0 {
+		m.Event = seq
+	}
+	return seq, s.addMessage(tx, resultID, version, m)
 }
 
 // record writes an event under a number that advance has given out.

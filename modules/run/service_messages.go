@@ -11,16 +11,23 @@ import (
 	"github.com/portico-run/portico/modules/internal/ids"
 )
 
-// AddMessage adds a message to a run that has not ended, after all others. It
-// returns ErrMissing when the run is not the user's and ErrEnded after its
-// end.
+// AddMessage adds a message to a run that has not ended. It returns ErrMissing
+// when the run is not the user's and ErrEnded after its end.
 func (s *Service) AddMessage(_ context.Context, tx database.Tx, uid, resultID string, version int, m NewMessage) error {
 	if err := s.repo.open(tx, uid, resultID, version); err != nil {
 		return fmt.Errorf("add message: %w", err)
 	}
+	return s.addMessage(tx, resultID, version, m)
+}
+
+// addMessage adds a message to a run whose row is held.
+func (s *Service) addMessage(tx database.Tx, resultID string, version int, m NewMessage) error {
+	if m.Event < 1 {
+		return fmt.Errorf("add message: no event showed the message of %s", m.Type)
+	}
 	now := s.now()
 	r := messageRow{
-		MessageID: m.MessageID, ResultID: resultID, Version: version, Type: m.Type, Content: storable(m.Content),
+		MessageID: m.MessageID, ResultID: resultID, Version: version, Seq: m.Event, Type: m.Type, Content: storable(m.Content),
 		ReasoningContent: textOf(m.Reasoning), UsageMeta: rawOf(m.Usage), ToolCallMeta: rawOf(m.CallMeta), ToolCallID: textOf(m.CallID),
 		CreatedAt: now, UpdatedAt: now,
 	}
@@ -33,10 +40,27 @@ func (s *Service) AddMessage(_ context.Context, tx database.Tx, uid, resultID st
 	return nil
 }
 
-// Messages returns the conversation of a run, in order; none when the run is
-// not the caller's.
-func (s *Service) Messages(ctx context.Context, a actor.Actor, resultID string, version int) ([]Message, error) {
-	rows, err := s.repo.messages(s.db.Read(ctx), a.UID, resultID, version)
+// ChangeMessage changes a message of a run of the user's, also after the run's
+// end. There need not be one: a call that begins after the end of its run has
+// none.
+func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, uid, resultID string, version int, c MessageChange) error {
+	columns := map[string]any{"updated_at": s.now()}
+	if c.Content != nil {
+		columns["content"] = storable(*c.Content)
+	}
+	if meta := rawOf(c.CallMeta); meta != nil {
+		columns["tool_call_meta"] = meta
+	}
+	if err := s.repo.changeMessage(tx, uid, resultID, version, c.MessageID, columns); err != nil {
+		return fmt.Errorf("change message: %w", err)
+	}
+	return nil
+}
+
+// Messages returns messages of a run, in order; none when the run is not the
+// caller's.
+func (s *Service) Messages(ctx context.Context, a actor.Actor, f MessageFilter) ([]Message, error) {
+	rows, err := s.repo.messages(s.db.Read(ctx), a.UID, f)
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}

@@ -23,7 +23,7 @@ func TestEveryEventHasItsForm(t *testing.T) {
 	ended := began.Add(1500 * time.Millisecond)
 	calls := map[string]Call{
 		"ptc:ok": {
-			CallID: "ptc:ok", Origin: ids.PTC, ToolsetKey: "weather", ToolName: "forecast", Status: "completed",
+			CallID: "ptc:ok", ParentID: "agent:text", Origin: ids.PTC, ToolsetKey: "weather", ToolName: "forecast", Status: "completed",
 			Input: "{\n  \"input\": {\"city\": \"Zürich <b>\"}\n}", Output: `{"status":"success","data":[1,2.50]}`,
 			CreatedAt: began, UpdatedAt: ended,
 		},
@@ -39,9 +39,9 @@ func TestEveryEventHasItsForm(t *testing.T) {
 	payload := func(s string) json.RawMessage { return json.RawMessage(s) }
 	for name, e := range map[string]run.Event{
 		"start":                 {Type: run.Start, Payload: payload(`{}`)},
-		"tool_call_start":       {Type: run.ToolCallStart, CallID: "agent:text", Payload: payload(`{"messageId":"am-1"}`)},
+		"tool_call_start":       {Type: run.ToolCallStart, CallID: "agent:text", Payload: payload(`{}`)},
 		"tool_call_start_child": {Type: run.ToolCallStart, CallID: "ptc:ok", Payload: payload(`{}`)},
-		"tool_call_end":         {Type: run.ToolCallEnd, CallID: "agent:text", Payload: payload(`{"messageId":"am-1"}`)},
+		"tool_call_end":         {Type: run.ToolCallEnd, CallID: "agent:text", Payload: payload(`{}`)},
 		"tool_call_end_child":   {Type: run.ToolCallEnd, CallID: "ptc:ok", Payload: payload(`{}`)},
 		"tool_call_error_child": {Type: run.ToolCallError, CallID: "ptc:bad", Payload: payload(`{}`)},
 		"tool_call_end_gone":    {Type: run.ToolCallEnd, CallID: "ptc:2f1f3c4e-8a0b-4c7d-9e6f-0a1b2c3d4e5f", Payload: payload(`{}`)},

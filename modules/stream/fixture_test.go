@@ -58,14 +58,15 @@ type records struct{ db *database.DB }
 
 func (r records) Calls(ctx context.Context, a actor.Actor, callIDs []string) (map[string]stream.Call, error) {
 	var rows []struct {
-		CallID, Type, ToolsetID, ToolName, Status, Input, Output string
-		CreatedAt, UpdatedAt                                     time.Time
+		CallID, Type, ToolsetID, ToolName, StepName, Status, Input, Output string
+		ParentID                                                           string `gorm:"column:ptc_call_id"`
+		CreatedAt, UpdatedAt                                               time.Time
 	}
 	err := database.Scoped(r.db.Read(ctx), a.UID).Table("tool_call_results").Where("call_id IN ?", callIDs).Find(&rows).Error
 	calls := map[string]stream.Call{}
 	for _, c := range rows {
 		calls[c.CallID] = stream.Call{
-			CallID: c.CallID, Origin: ids.Origin(c.Type), ToolsetKey: c.ToolsetID, ToolName: c.ToolName, Status: c.Status,
+			CallID: c.CallID, ParentID: c.ParentID, Origin: ids.Origin(c.Type), ToolsetKey: c.ToolsetID, ToolName: c.ToolName, StepName: c.StepName, Status: c.Status,
 			Input: c.Input, Output: c.Output, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 		}
 	}

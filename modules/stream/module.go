@@ -1,5 +1,5 @@
-// Package stream shows the events of a run to its user as they happen, over
-// server-sent events.
+// Package stream shows a run to its user: its events as they happen, over
+// server-sent events, and its messages when it is read again.
 //
 // The database is the truth: every connection reads it from its own cursor,
 // so any process can serve any run and a client that comes back misses
@@ -19,10 +19,11 @@ import (
 	"github.com/portico-run/portico/modules/run"
 )
 
-// Runs is where runs and their events are read.
+// Runs is where runs, their events and their messages are read.
 type Runs interface {
 	Get(ctx context.Context, a actor.Actor, resultID string, version *int) (run.Run, error)
 	Events(ctx context.Context, a actor.Actor, resultID string, version int, after int64, limit int) ([]run.Event, error)
+	Messages(ctx context.Context, a actor.Actor, f run.MessageFilter) ([]run.Message, error)
 }
 
 // Calls is where the records of tool calls are read. Ids that are not the
@@ -81,4 +82,11 @@ func (m *Module) Register(api *httpapi.API) {
 			"version picks a version other than the newest. The stream closes after the event `end`; resuming after it answers 204.",
 		Errors: []errs.Code{errs.ResultMissing, errs.Unavailable},
 	}, c.events)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-action-result", Method: http.MethodGet, Path: "/v1/action/result", Tag: "action",
+		Summary: "Read a run",
+		Description: "With its conversation and with every tool call, as the events showed them. The messages of a large run come in several " +
+			"answers: where messagesCursor is set there are more, and steps are about the messages of this answer only.",
+		Errors: []errs.Code{errs.ResultMissing},
+	}, c.result)
 }

@@ -78,11 +78,14 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
 			},
 			"ExecuteForModel": func(t *testing.T) {
-				_, _, err := f.Service.ExecuteForModel(ctx, ben, r, req.Toolset, req.Tool, req.Arguments)
+				_, _, err := f.Service.ExecuteForModel(ctx, ben, r, tool.ModelCall{Toolset: req.Toolset, Tool: req.Tool, Arguments: req.Arguments})
 				require.ErrorIs(t, err, tool.ErrResultForeign)
 			},
+			"NewCallID": func(t *testing.T) {
+				require.NotEqual(t, f.Service.NewCallID(), f.Service.NewCallID(), "it reaches nothing")
+			},
 			"Perform": func(t *testing.T) {
-				_, _, err := f.Service.Perform(ctx, ben, r, "get_time", []byte(`{}`), func(context.Context) tool.Answer {
+				_, _, err := f.Service.Perform(ctx, ben, r, tool.ModelCall{Tool: "get_time", Arguments: []byte(`{}`)}, func(context.Context) tool.Answer {
 					t.Error("executed in another user's run")
 					return tool.Answer{}
 				})

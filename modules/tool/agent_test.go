@@ -17,18 +17,18 @@ func TestCallsOfAModel(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		r := f.startRun(anna)
-		c, answer, err := f.Service.Perform(t.Context(), anna, r, "get_time", json.RawMessage(`{"zone":"UTC"}`), func(context.Context) tool.Answer {
+		c, answer, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: "get_time", Arguments: json.RawMessage(`{"zone":"UTC"}`)}, func(context.Context) tool.Answer {
 			return tool.Answer{Status: tool.Success, Data: json.RawMessage(`"noon"`)}
 		})
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, answer.Status)
-		_, answer, err = f.Service.Perform(t.Context(), anna, r, "broken", json.RawMessage(`{}`), func(context.Context) tool.Answer { panic("inside") })
+		_, answer, err = f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: "broken", Arguments: json.RawMessage(`{}`)}, func(context.Context) tool.Answer { panic("inside") })
 		require.NoError(t, err)
 		require.Equal(t, tool.CodeInternal, answer.ErrorCode)
 		require.NotContains(t, answer.Error, "inside")
 
 		req := request(`{"city":"Rome"}`)
-		executed, answer, err := f.Service.ExecuteForModel(t.Context(), anna, r, req.Toolset, req.Tool, req.Arguments)
+		executed, answer, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Toolset: req.Toolset, Tool: req.Tool, Arguments: req.Arguments})
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, answer.Status)
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/modules/run"
 )
 
 // Status is the state of a call's record.
@@ -50,6 +51,8 @@ type Call struct {
 	// finished, and makes no more calls.
 	ExpiresAt time.Time
 	Ending    bool
+
+	shown int64 // the number of the event that showed it before it was recorded
 }
 
 // live reports whether the program may make calls.
@@ -60,6 +63,17 @@ func (c Call) live(now time.Time) bool {
 // InRun reports whether the call belongs to a run.
 func (c Call) InRun() bool { return c.ResultID != NoResult }
 
+// meta names the call in its message.
+func (c Call) meta() run.CallMeta {
+	m := run.CallMeta{
+		ToolName: c.Tool, ToolsetID: c.Toolset, ToolsetKey: c.Toolset, ToolCallID: c.CallID, Status: string(c.Status), StartTS: c.CreatedAt.UnixMilli(),
+	}
+	if c.Status != Executing {
+		m.EndTS = c.UpdatedAt.UnixMilli()
+	}
+	return m
+}
+
 // Context is what a call claims about where it was made. The claims are
 // checked against the caller.
 type Context struct {
@@ -67,9 +81,9 @@ type Context struct {
 	ResultID string
 	Version  *int
 	CanvasID string
-	// model says that a model of this server makes the call; no request can
+	// model is set where a model of this server makes the call; no request can
 	// claim it.
-	model bool
+	model *Shown
 }
 
 // Request is one call as it was asked for.
@@ -118,6 +132,7 @@ const (
 	CodeTimeout          = "TIMEOUT"
 	CodeNotFinished      = "NOT_FINISHED"
 	CodeInternal         = "INTERNAL"
+	CodeNotExecuted      = "NOT_EXECUTED"
 	interruptedMessage   = "The call was interrupted: the process that ran it died. It was not billed; whether it had an effect is not known."
 )
 

@@ -20,7 +20,7 @@ func TestKeysOfProgramsCountWithAnExecutingProgram(t *testing.T) {
 		elsewhere := f.again("process-2")
 		r := f.startRun(anna)
 		p, other := f.open(anna, r, "weather"), f.open(ben, f.startRun(ben))
-		_, direct, err := f.Service.ExecuteForModel(t.Context(), anna, r, "weather", "free", nil)
+		_, direct, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Toolset: "weather", Tool: "free"})
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, direct.Status)
 		calls := f.calls(anna)

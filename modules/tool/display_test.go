@@ -21,7 +21,7 @@ func TestDisplayLeavesOutWhatWasRead(t *testing.T) {
 			"read_tool_result":  {`{"call_id":"ptc:1"}`, `{"text":"private"}`, `{"callId":"ptc:1","toolName":"read_tool_result","status":"success"}`},
 			"get_time":          {`{}`, `"2026"`, `"2026"`},
 		} {
-			call, _, err := f.Service.Perform(t.Context(), anna, r, name, []byte(c.input), func(context.Context) tool.Answer {
+			call, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: name, Arguments: []byte(c.input)}, func(context.Context) tool.Answer {
 				return tool.Answer{Status: tool.Success, Data: json.RawMessage(c.data)}
 			})
 			require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestDisplayLeavesOutWhatWasRead(t *testing.T) {
 			require.NoError(t, err)
 			require.JSONEq(t, `{"status":"success","data":`+c.shown+`}`, string(shown), name)
 		}
-		failed, _, err := f.Service.Perform(t.Context(), anna, r, "read_file", []byte(`{}`), func(context.Context) tool.Answer {
+		failed, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: "read_file", Arguments: []byte(`{}`)}, func(context.Context) tool.Answer {
 			return tool.Refuse("FAILED", "there is no file")
 		})
 		require.NoError(t, err)

@@ -129,7 +129,7 @@ func (k *Keeper) giveUp(ctx context.Context, c Call, now time.Time) error {
 		if n, err := k.s.rows.children(tx.Handle, c.UID, c.CallID); err != nil || n > 0 {
 			return err
 		}
-		c.Status, c.Error, c.Output = Failed, answer.Error, output
+		c.Status, c.Error, c.Output, c.UpdatedAt = Failed, answer.Error, output, now
 		if err := k.s.rows.finish(tx, c, now); err != nil {
 			return err
 		}

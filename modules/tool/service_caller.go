@@ -20,9 +20,16 @@ type program struct {
 	stepName string
 	any      bool     // it may call every toolset of its user
 	toolsets []string // otherwise, the only ones
+	selected map[string][]string
 }
 
 func (p program) allows(toolset string) bool { return p.any || slices.Contains(p.toolsets, toolset) }
+
+// selects reports whether a program was given a tool of a toolset.
+func (p program) selects(toolset, name string) bool {
+	only, narrowed := p.selected[toolset]
+	return !narrowed || slices.Contains(only, name)
+}
 
 // caller returns the program that a call of the actor's names. It returns
 // ErrParentForeign for one that is not a program of the actor's. The key of a
@@ -41,27 +48,27 @@ func (s *Service) caller(ctx context.Context, a actor.Actor, callID string) (Cal
 	if err != nil {
 		return c, program{}, err
 	}
-	toolsets, readable := toolsetsOf(c.Input)
+	given, readable := programOf(c.Input)
 	if restricted && !readable {
 		return c, program{}, ErrParentForeign
 	}
 	if restricted && !c.live(s.Now()) {
 		return c, program{}, ErrParentEnded
 	}
-	return c, program{stepName: c.StepName, any: readable && len(toolsets) == 0, toolsets: toolsets}, nil
+	return c, program{stepName: c.StepName, any: readable && len(given.Toolsets) == 0, toolsets: given.Toolsets, selected: given.Selected}, nil
 }
 
-// toolsetsOf reads which toolsets a program was given; none are all. What is
+// programOf reads which toolsets a program was given; none are all. What is
 // not the input of a program, or of one without tools, is not readable: it
 // gives no toolset.
-func toolsetsOf(input json.RawMessage) (toolsets []string, readable bool) {
+func programOf(input json.RawMessage) (given ProgramInput, readable bool) {
 	var v struct {
 		Input ProgramInput `json:"input"`
 	}
 	if json.Unmarshal(input, &v) != nil || v.Input.Language == "" || v.Input.Plain || (v.Input.Code == "" && !v.Input.Outside) {
-		return nil, false
+		return ProgramInput{}, false
 	}
-	return v.Input.Toolsets, true
+	return v.Input, true
 }
 
 // sees reports ErrMissing for calls that are not of the program's run.

@@ -116,8 +116,9 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (Call, 
 		c.Version = *req.Context.Version
 	}
 	var p program
-	if req.Context.model {
+	if m := req.Context.model; m != nil {
 		c.Origin, p.stepName = ids.Agent, req.Tool
+		c.CallID, c.shown = m.CallID, m.Event
 	}
 	if req.Context.ParentID != "" || a.Scope == actor.ToolExecute {
 		parent, by, err := s.caller(ctx, a, req.Context.ParentID)
@@ -134,7 +135,9 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (Call, 
 		p = by
 	}
 	c.StepName = p.stepName
-	c.CallID = s.Settings.Calls.New(c.Origin)
+	if c.CallID == "" {
+		c.CallID = s.Settings.Calls.New(c.Origin)
+	}
 	if err := s.checkOwnership(ctx, a, &c); err != nil {
 		return c, p, err
 	}
@@ -253,13 +256,28 @@ func requestHash(req Request) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// tell appends the call's event to its run, if it has one. A run that has
-// ended takes no more events; the record says what happened.
+// tell appends the call's event to its run, if it has one, and writes the
+// call's message: with its start, and again with its end. A run that has ended
+// takes no more of both; the record says what happened.
 func (s *Service) tell(ctx context.Context, tx database.Tx, c Call, t run.EventType) error {
 	if !c.InRun() {
 		return nil
 	}
-	_, err := s.Stores.Runs.Append(ctx, tx, c.UID, c.ResultID, c.Version, run.NewEvent{Type: t, CallID: c.CallID})
+	meta, err := json.Marshal(c.meta())
+	if err != nil {
+		return fmt.Errorf("encode the message of %s: %w", c.CallID, err)
+	}
+	e := run.NewEvent{Type: t, CallID: c.CallID}
+	if t == run.ToolCallStart {
+		e.Message = &run.NewMessage{MessageID: ids.MessageOf(c.CallID), Event: c.shown, Type: run.Tool, CallMeta: meta, CallID: c.CallID}
+	} else {
+		// Before the event, which holds the run's row until the end.
+		change := run.MessageChange{MessageID: ids.MessageOf(c.CallID), CallMeta: meta}
+		if err := s.Stores.Runs.ChangeMessage(ctx, tx, c.UID, c.ResultID, c.Version, change); err != nil {
+			return err
+		}
+	}
+	_, err = s.Stores.Runs.Append(ctx, tx, c.UID, c.ResultID, c.Version, e)
 	if errors.Is(err, run.ErrEnded) {
 		return nil
 	}
@@ -295,7 +313,8 @@ func (s *Service) settle(ctx context.Context, c Call, r result) (Answer, error) 
 		c.Status, c.Error, event = Failed, answer.Error, run.ToolCallError
 	}
 	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.finish(tx, c, s.Now()); err != nil {
+		c.UpdatedAt = s.Now()
+		if err := s.rows.finish(tx, c, c.UpdatedAt); err != nil {
 			return err
 		}
 		if c.Status == Completed {

@@ -205,6 +205,10 @@ func (s *Service) admit(c Call, p program, t toolset.Toolset) (Executor, *result
 			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s may not be called from code: the administrator's lists exclude it.", t.Key))
 			return nil, &r
 		}
+		if !p.selects(t.Key, c.Tool) {
+			r := failed(CodeNotAllowed, fmt.Sprintf("Tool %s of toolset %s was not selected for this run; it may call: %s.", c.Tool, t.Key, strings.Join(p.selected[t.Key], ", ")))
+			return nil, &r
+		}
 		if !p.allows(t.Key) {
 			given := "it may call: " + strings.Join(p.toolsets, ", ")
 			if len(p.toolsets) == 0 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/ids"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -21,6 +20,11 @@ type ProgramInput struct {
 	Plain    bool     `json:"plain,omitempty"`    // it may call none
 	Outside  bool     `json:"outside,omitempty"`  // a service beside this server executes it, and may keep its code
 	Tool     string   `json:"-"`                  // its name; empty for Program
+	// Selected are the only tools of a toolset that it may call, by the
+	// toolset's key; all of a toolset that is not in it.
+	Selected map[string][]string `json:"selected,omitempty"`
+	// Shown is set for a program that a model wrote.
+	Shown Shown `json:"-"`
 	// Functions are what it may call besides, until CloseProgram.
 	Functions []Function `json:"-"`
 }
@@ -36,10 +40,8 @@ func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in 
 	if name == "" {
 		name = Program
 	}
-	c := Call{
-		CallID: s.Settings.Calls.New(ids.Agent), Origin: ids.Agent, UID: a.UID, ResultID: r.ResultID, Version: r.Version,
-		CanvasID: r.CanvasID, Toolset: name, Tool: name, StepName: name, Input: input, Status: Executing, CreatedAt: s.Now(),
-	}
+	c := s.modelCall(a, r, in.Shown)
+	c.Toolset, c.Tool, c.StepName, c.Input = name, name, name, input
 	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.insert(tx, c, s.claim("", "")); err != nil {
 			return err
@@ -97,7 +99,8 @@ func (s *Service) endProgram(ctx context.Context, tx database.Tx, c Call, answer
 	if c.Output, err = json.Marshal(answer); err != nil {
 		return fmt.Errorf("encode the outcome of %s: %w", c.CallID, err)
 	}
-	if err := s.rows.finish(tx, c, s.Now()); err != nil {
+	c.UpdatedAt = s.Now()
+	if err := s.rows.finish(tx, c, c.UpdatedAt); err != nil {
 		return err
 	}
 	return s.tell(ctx, tx, c, event)

@@ -84,7 +84,7 @@ func TestModelsGetShortenedResults(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		f.answers(rows(3000))
-		_, answer, err := f.Service.ExecuteForModel(t.Context(), anna, f.startRun(anna), "weather", "forecast", json.RawMessage(`{"city":"Rome"}`))
+		_, answer, err := f.Service.ExecuteForModel(t.Context(), anna, f.startRun(anna), tool.ModelCall{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Rome"}`)})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(answer.Data), outputCap)
 		require.NotNil(t, answer.Truncated)

@@ -7,6 +7,8 @@ package ids
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"math/big"
 	"strings"
 
 	"github.com/google/uuid"
@@ -50,6 +52,14 @@ func New(prefix string) string {
 	return string(out)
 }
 
+// MessageOf returns the id of the message of a tool call. It follows from the
+// call's id, so that whoever knows the call knows its message.
+func MessageOf(callID string) string {
+	sum := sha256.Sum256([]byte(callID))
+	digits := new(big.Int).SetBytes(sum[:]).Text(len(alphabet))
+	return Message + "-" + strings.Repeat("0", max(0, length-len(digits))) + digits[:min(length, len(digits))]
+}
+
 // Origin says who made a tool call. It is the prefix of the call's id and the
 // type column of its record.
 type Origin string
@@ -74,6 +84,12 @@ type Calls struct{ Separator string }
 // New returns a fresh call id.
 func (c Calls) New(o Origin) string {
 	return string(o) + c.Separator + uuid.NewString()
+}
+
+// MadeByCode reports whether a call id is one of code in a sandbox, whatever
+// made the rest of it.
+func MadeByCode(callID string) bool {
+	return strings.HasPrefix(callID, string(PTC)+Underscore) || strings.HasPrefix(callID, string(PTC)+Colon)
 }
 
 // OriginOf reads the origin out of a call id written with either separator.
