@@ -128,8 +128,8 @@ func (toolsetRef) Schema(huma.Registry) *huma.Schema {
 		"type": text("regular; toolsets of the type mcp are left out, with a warning"), "id": text("Its key, where toolset does not say it"), "name": text("Not read"),
 		"toolset": object(map[string]*huma.Schema{"key": key}),
 		"selectedTools": {
-			Type: huma.TypeArray, Items: text("The name of a tool"), MinItems: new(1),
-			Description: "The only tools of it that the run may use, also in programs; all when left out",
+			Type: huma.TypeArray, Items: text("The name of a tool"),
+			Description: "The only tools of it that the run may use, also in programs, at least one; all when left out",
 		},
 	})}}
 }

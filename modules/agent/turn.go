@@ -82,7 +82,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 		return ended{}, err
 	}
 	j.offered.Store(tools)
-	history, err := s.conversation(ctx, a, req.History)
+	history, err := s.conversation(ctx, a, r, req.History)
 	if err != nil {
 		return ended{}, err
 	}
@@ -183,10 +183,14 @@ func (j *job) close(ctx context.Context) {
 // conversation is what was said in earlier runs of the user's: the questions
 // and the answers. What their tools returned stays out; read_agent_result and
 // read_tool_result find it.
-func (s *Service) conversation(ctx context.Context, a actor.Actor, ids []string) ([]model.Item, error) {
+func (s *Service) conversation(ctx context.Context, a actor.Actor, now run.Run, ids []string) ([]model.Item, error) {
 	var history []model.Item
 	for _, id := range ids {
-		r, err := s.Runs.Get(ctx, a, id, nil)
+		var version *int // the newest
+		if id == now.ResultID {
+			version = new(now.Version - 1) // the one before this
+		}
+		r, err := s.Runs.Get(ctx, a, id, version)
 		if err != nil {
 			return nil, err
 		}

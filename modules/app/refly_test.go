@@ -167,7 +167,7 @@ func (r *replay) answer(a answer) json.RawMessage {
 		var events []string
 		for line := range strings.Lines(text) {
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				events = append(events, strings.TrimSpace(data))
+				events = joined(r.t, events, strings.TrimSpace(data))
 			}
 		}
 		text = "[" + strings.Join(events, ",") + "]"
@@ -178,6 +178,32 @@ func (r *replay) answer(a answer) json.RawMessage {
 	}
 	require.True(r.t, json.Valid([]byte(text)), text)
 	return json.RawMessage(r.hide(strings.TrimSpace(text)))
+}
+
+// joined adds an event. How many pieces words come in depends on time, so that
+// those of one message are put together.
+func joined(t testing.TB, events []string, next string) []string {
+	t.Helper()
+	var last, more map[string]any
+	require.NoError(t, json.Unmarshal([]byte(next), &more))
+	if kind := more["event"]; kind != "stream" && kind != "tool_call_stream" {
+		return append(events, next)
+	}
+	if len(events) > 0 {
+		require.NoError(t, json.Unmarshal([]byte(events[len(events)-1]), &last))
+	}
+	if last["event"] == more["event"] && last["messageId"] == more["messageId"] {
+		for _, member := range []string{"content", "reasoningContent"} {
+			before, _ := last[member].(string)
+			if text, ok := more[member].(string); ok || before != "" {
+				more[member] = before + text
+			}
+		}
+		events = events[:len(events)-1]
+	}
+	text, err := json.Marshal(more)
+	require.NoError(t, err)
+	return append(events, string(text))
 }
 
 // volatile is what differs from run to run. A kind with a group hides the group
