@@ -2,6 +2,7 @@ package ids_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/portico-run/portico/modules/internal/ids"
@@ -43,6 +44,32 @@ func TestOriginOfRefusesForeignIDs(t *testing.T) {
 	} {
 		if o, ok := ids.OriginOf(id); ok {
 			t.Errorf("OriginOf(%q) = %q, want none", id, o)
+		}
+	}
+}
+
+func TestMessagesFollowFromCalls(t *testing.T) {
+	t.Parallel()
+	const call = "agent:0b0ec1a4-54c3-4e48-a5ab-6d1f3e1f39b6"
+	form := regexp.MustCompile(`^am-[0-9a-z]{24}$`)
+	seen := map[string]bool{}
+	for n := range 1000 {
+		id := ids.MessageOf(call + strings.Repeat("x", n))
+		if !form.MatchString(id) || seen[id] {
+			t.Fatalf("message id %q has the wrong form or was given twice", id)
+		}
+		seen[id] = true
+	}
+	if ids.MessageOf(call) != ids.MessageOf(call) {
+		t.Error("the message of a call changes")
+	}
+}
+
+func TestCallsOfCodeAreRecognised(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]bool{"ptc_a": true, "ptc:b": true, "ptc-c": false, "agent:ptc_d": false, "": false} {
+		if got := ids.MadeByCode(id); got != want {
+			t.Errorf("MadeByCode(%q) = %v", id, got)
 		}
 	}
 }
