@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/internal/ids"
 )
 
 // card is what a frontend draws of a message: words, or a tool call.
@@ -61,7 +62,12 @@ func drawn(t *testing.T, events []map[string]any) []card {
 				c.Reasoning += more
 			}
 		case strings.HasPrefix(name, "tool_call_"):
-			at(e).draw(e)
+			c := at(e)
+			meta, _ := e["toolCallMeta"].(map[string]any)
+			_, ours := ids.OriginOf(fmt.Sprint(meta["toolCallId"]))
+			require.True(t, ours, "%v has the id of its record", e)
+			require.Contains(t, []any{"", meta["toolCallId"]}, any(c.CallID), "all events of a call have one id")
+			c.draw(e)
 		}
 	}
 	out := make([]card, len(list))
