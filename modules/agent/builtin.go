@@ -170,7 +170,7 @@ func part(whole []byte, offset int) (any, error) {
 
 // search finds tools by words.
 func (j *job) search() Tool {
-	return j.builtin("search_tools", "Find tools that a program can call, best first. Answers with a line for each that says how it is called.",
+	return j.builtin("search_tools", "Find tools that programs can call, best first: a line for each says how it is called.",
 		`{"type":"object","properties":{"query":{"type":"string","description":"What you want to do, in words; empty for all"}},"required":["query"],"additionalProperties":false}`,
 		func(_ context.Context, arguments json.RawMessage) (any, error) {
 			var in struct{ Query string }
@@ -183,7 +183,7 @@ func (j *job) search() Tool {
 
 // help tells all about one tool.
 func (j *job) help() Tool {
-	return j.builtin("help", "Tell everything about one tool that a program can call: its description and the schemas of its parameters and its result.",
+	return j.builtin("help", "Tell all about one tool that programs can call: its description and the schemas of its parameters and result.",
 		`{"type":"object","properties":{"name":{"type":"string","description":"Its name, or toolset.name"}},"required":["name"],"additionalProperties":false}`,
 		func(ctx context.Context, arguments json.RawMessage) (any, error) {
 			var in struct{ Name string }

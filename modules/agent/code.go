@@ -18,15 +18,16 @@ const (
 	execCode    = "exec_code"
 )
 
-// installed is what programs find besides the standard library: the lines of
-// configs/sandbox/requirements.txt that are not indented.
-const installed = "numpy, pandas, matplotlib, scipy, scikit-learn, pyarrow, seaborn, plotly, statsmodels, sympy, duckdb, opencv-python-headless, " +
-	"openpyxl, xlsxwriter, python-docx, python-pptx, pypdf, pdfplumber, reportlab, beautifulsoup4, lxml, tabulate and poppler's programs"
+// installed is what programs import besides the standard library: the packages
+// of configs/sandbox/requirements.txt that are not indented, by the names that
+// they are imported by.
+const installed = "numpy, pandas, scipy, sklearn, statsmodels, sympy, matplotlib, seaborn, plotly, pyarrow, duckdb, cv2, openpyxl, xlsxwriter, " +
+	"docx, pptx, pypdf, pdfplumber, reportlab, bs4, lxml, tabulate"
 
 // code is the tool that runs programs.
 func (j *job) code() Tool {
-	description := "Run a Python program. Tools are called inside it; only what it prints comes back. Each program is a process of its own: " +
-		"it must be complete, variables do not survive it. Besides the standard library there are " + installed + "; nothing can be installed."
+	description := "Run a Python program. Tools are called inside it; only what it prints comes back. Programs share no variables. " +
+		"Installed: " + installed + "; nothing can be added."
 	if j.minimal() {
 		description += " The system message has the signatures of the functions that it can call; in a program, print(search_tools(\"words\")) finds tools " +
 			"and print(help(\"name\")) tells all about one."
@@ -34,8 +35,8 @@ func (j *job) code() Tool {
 	return Tool{
 		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description, toolset: tool.Program, method: tool.Program,
 		Schema: json.RawMessage(`{"type":"object","properties":{
-			"code":{"type":"string","description":"The whole program"},
-			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
+			"code":{"type":"string"},
+			"timeout":{"type":["integer","null"],"description":"In seconds; null for the usual limit"}},
 			"required":["code","timeout"],"additionalProperties":false}`),
 		Run: func(ctx context.Context, c Call) (string, error) {
 			var in struct {

@@ -35,7 +35,7 @@ func (j *job) files() []Tool {
 			func(ctx context.Context, _ json.RawMessage) (any, error) { return j.listFiles(ctx) }),
 		j.builtin(readFile, "Read a file of the canvas, a piece at a time: of a table the columns and some rows, of a text its characters.",
 			`{"type":"object","properties":{"file":{"type":"string","description":"Its name or id"},`+
-				`"offset":{"type":["integer","null"],"description":"The first row of a table, or the first byte of a text; null for the beginning"},`+
+				`"offset":{"type":["integer","null"],"description":"The first row of a table or byte of a text; null for the beginning"},`+
 				`"limit":{"type":["integer","null"],"description":"How many rows of a table, at most 200; null for 20"}},`+
 				`"required":["file","offset","limit"],"additionalProperties":false}`,
 			func(ctx context.Context, arguments json.RawMessage) (any, error) {

@@ -31,7 +31,7 @@ func (j *job) repl() Tool {
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string"},
 			"reset":{"type":["boolean","null"],"description":"Whether to forget everything first"},
-			"timeout":{"type":["integer","null"],"description":"Time limit in seconds; null for the usual one"}},
+			"timeout":{"type":["integer","null"],"description":"In seconds; null for the usual limit"}},
 			"required":["code","reset","timeout"],"additionalProperties":false}`),
 		Run: func(ctx context.Context, c Call) (string, error) {
 			var in struct {

@@ -233,6 +233,7 @@ func (d agentDemo) transcript(ctx context.Context, id string) error {
 		ModelName string
 		Messages  []struct {
 			Type, Content string
+			IsPTC         bool
 			ToolCallMeta  struct{ ToolName, Status string }
 		}
 	}
@@ -241,6 +242,9 @@ func (d agentDemo) transcript(ctx context.Context, id string) error {
 	}
 	fmt.Fprintf(d.out, "\nTranscript, all that the model was given back (GET /v1/action/result?resultId=%s):\n", id)
 	for _, m := range r.Messages {
+		if m.IsPTC || m.Content == "" {
+			continue // what programs called stays in them; an answer may have calls only
+		}
 		who := map[string]string{"human": "user", "ai": r.ModelName}[m.Type]
 		if who == "" {
 			who = m.ToolCallMeta.ToolName + " " + m.ToolCallMeta.Status
