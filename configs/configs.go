@@ -109,8 +109,8 @@ type S3 struct {
 	PathStyle bool `key:"pathStyle" env:"S3_PATH_STYLE"`
 }
 
-// PTC decides who may use programmatic tool calling. The texts are raw, under
-// the names of the PTC reference; package ptc gives them their meaning.
+// PTC decides who may use programmatic tool calling. The texts are raw; package
+// ptc gives them their meaning.
 type PTC struct {
 	// Enabled is the switch of the compact form, where Mode says nothing.
 	Enabled          string `key:"enabled" env:"PTC_ENABLED"`

@@ -22,8 +22,8 @@ var defaults []byte
 const FileVariable = "PORTICO_CONFIG"
 
 // developmentKey is the encryption key of a development server without one.
-// The wire contract derives it from a published text, so it protects nothing;
-// being the same everywhere, it keeps development data readable.
+// It is published here and the same everywhere, so it protects nothing, and
+// development data stays readable.
 const developmentKey = "ccbce6fa3d6a678170e5b1ef6d3f730d42ead38ea89f797b34c5bf869462bcde"
 
 // noToolset empties a list of toolsets: an empty variable would leave the

@@ -106,7 +106,7 @@ func TestExampleHasEveryVariable(t *testing.T) {
 	}
 }
 
-// The variables whose names the PTC reference gives.
+// The variables whose names clients rely on: docs/wire/refly.md#who-may-use-ptc.
 func TestExampleHasTheVariablesOfTheReference(t *testing.T) {
 	t.Parallel()
 	names, _ := example(t)

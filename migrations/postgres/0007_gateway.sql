@@ -49,7 +49,7 @@ CREATE TABLE audit_events (
 CREATE INDEX audit_events_uid_pk_idx ON audit_events (uid, pk);
 
 -- What a user may give to install a toolset: JSON, [{"type","credentialItems"}]
--- and [items], as in the wire contract.
+-- and [items], as in docs/wire/refly.md#installing-a-toolset.
 ALTER TABLE toolset_inventory ADD COLUMN auth_patterns text NOT NULL DEFAULT '[]';
 ALTER TABLE toolset_inventory ADD COLUMN config_items text NOT NULL DEFAULT '[]';
 

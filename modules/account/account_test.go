@@ -82,7 +82,7 @@ func (b bundle) as(ctx context.Context, key string) (actor.Actor, error) {
 	return b.Authenticate(ctx, httpapi.Credentials{APIKey: key})
 }
 
-// TestKeyVectors holds the vectors of the wire contract.
+// The vectors of docs/wire/refly.md#api-keys.
 func TestKeyVectors(t *testing.T) {
 	t.Parallel()
 	var counting, zero, ones [24]byte

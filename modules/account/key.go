@@ -13,7 +13,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/actor"
 )
 
-// Facts of the wire contract about API keys.
+// The form of API keys: docs/wire/refly.md#api-keys.
 const (
 	keyPrefix  = "rf_"
 	keyBytes   = 24
@@ -60,7 +60,7 @@ func newPlaintext() Plaintext {
 }
 
 // encodeKey writes the bytes as one big-endian number in base 62, padded to
-// 32 digits (wire contract).
+// 32 digits.
 func encodeKey(random [keyBytes]byte) Plaintext {
 	n, base, digit := new(big.Int).SetBytes(random[:]), big.NewInt(int64(len(base62))), new(big.Int)
 	var reversed []byte

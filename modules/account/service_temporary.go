@@ -13,7 +13,7 @@ import (
 )
 
 // A temporary key lives a day and is handed out for half of it, so that
-// whoever gets one has at least half a day (PTC reference).
+// whoever gets one has at least half a day: docs/wire/refly.md#keys-of-programs.
 const (
 	temporaryLife  = 24 * time.Hour
 	temporaryReuse = 12 * time.Hour

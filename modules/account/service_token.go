@@ -11,7 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/actor"
 )
 
-// claims is the payload of a session token (wire contract).
+// claims is the payload of a session token: docs/wire/refly.md#session-tokens.
 type claims struct {
 	UID   string `json:"uid"`
 	Email string `json:"email"`

@@ -19,7 +19,7 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 	outputs := make([]string, len(calls))
 	var group errgroup.Group
 	group.SetLimit(t.limits.Parallel)
-	var before chan struct{} // closed when the serial call before has ended
+	var before chan struct{} // closed when the previous serial call has ended; each waits for it
 	for i, c := range calls {
 		t.Calls++
 		if t.ends(c) {

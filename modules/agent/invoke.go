@@ -16,7 +16,7 @@ import (
 
 type invokeInput struct{ Body invokeBody }
 
-// invokeBody takes the request of the wire contract, and a shorter form of it.
+// invokeBody takes the request of docs/wire/refly.md#runs, and a shorter form of it.
 type invokeBody struct {
 	Query       string       `json:"query,omitempty" maxLength:"200000" doc:"What the user says"`
 	Input       askedInput   `json:"input,omitzero" doc:"The same, for clients that send it here"`
@@ -80,7 +80,7 @@ func (runRef) Schema(huma.Registry) *huma.Schema {
 	}}}
 }
 
-// toolsetRef names a toolset: its key, or the wire contract's object.
+// toolsetRef names a toolset: its key, or an object that holds it.
 type toolsetRef struct {
 	kind, key string
 	selected  []string // nil for all of its tools
@@ -207,7 +207,8 @@ func (b invokeBody) use(req *Request) error {
 			req.Notes = append(req.Notes, fmt.Sprintf("Toolset %s does not work and is left out: MCP servers are not supported.", t.key))
 			continue
 		case t.selected != nil && len(t.selected) == 0:
-			return errs.Newf(errs.Invalid, "toolsets[%d].selectedTools is empty.", i).Do("Name the tools that the run may use, or leave it out for all of them.")
+			req.Notes = append(req.Notes, fmt.Sprintf("Toolset %s is left out: its selectedTools is empty. Leave selectedTools out for all of its tools.", t.key))
+			continue
 		}
 		named := slices.Contains(req.Toolsets, t.key)
 		_, narrowed := req.Selected[t.key]

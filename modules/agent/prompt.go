@@ -101,7 +101,7 @@ Limits: you have a limited number of calls, time and tokens. What tools return i
 `
 
 // String writes the prompt. The section about code follows
-// contracts/refly.md §6.10, rule by rule.
+// docs/wire/refly.md#the-prompt-about-code, rule by rule.
 func (p Prompt) String() string {
 	var b strings.Builder
 	b.WriteString(base)

@@ -34,7 +34,7 @@ func names(files []driveFile) string {
 
 // A24, A18: an uploaded CSV is Parquet for every tool; what code writes is a
 // file of the canvas, what failed code writes is not; a chart is drawn of a
-// table, with the empty texts of the seed's schema.
+// table, with empty texts for what is left out (docs/wire/refly.md#charts).
 func TestAgentWorksWithFiles(t *testing.T) {
 	t.Parallel()
 	_, env := script(t, `

@@ -261,6 +261,9 @@ print("function", "list_cities" in globals())
 `)+`]
 - expect: ["weather success", "was not selected for this run", "function False"]
   output: [{text: "Done."}]
+- on: Nothing
+  reject: [list_cities, demo_get_weather]
+  output: [{text: "Done."}]
 `)
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)
 	toolsets := []any{map[string]any{
@@ -274,5 +277,9 @@ print("function", "list_cities" in globals())
 	require.Equal(t, "finish", code.Status, "%v", code.Errors)
 	require.Equal(t, 1, s.count("SELECT COUNT(*) FROM tool_call_results WHERE tool_name = 'list_cities' AND status = 'failed'"))
 	require.Contains(t, s.send(s.key, "GET", "/v1/action/result?resultId=ar-code", nil).raw, "Toolset demo has no tool gone, which the request selects.")
+	none := []any{map[string]any{"type": "regular", "toolset": map[string]any{"key": "demo"}, "selectedTools": []string{}}}
+	nothing := s.invoke(t, map[string]any{"query": "Nothing", "toolsets": none, "resultId": "ar-nothing"})
+	require.Equal(t, "finish", nothing.Status, "%v", nothing.Errors)
+	require.Contains(t, s.send(s.key, "GET", "/v1/action/result?resultId=ar-nothing", nil).raw, "Toolset demo is left out: its selectedTools is empty.")
 	require.NotEmpty(t, model.Requests())
 }

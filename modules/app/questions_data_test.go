@@ -94,7 +94,7 @@ print(pd.DataFrame({"a": [1]}).to_markdown(index=False, tablefmt="github"))`},
 	}
 }
 
-func texts() map[string]question {
+func pages() map[string]question {
 	return map[string]question{
 		"a page that is read": {stdout: "Title ['/a'] 5\n[1, 2]\n['x']", code: `
 from bs4 import BeautifulSoup

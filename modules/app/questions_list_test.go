@@ -4,7 +4,7 @@ import "maps"
 
 func questions() map[string]question {
 	all := map[string]question{}
-	for _, kind := range []map[string]question{office(), documents(), pictures(), statistics(), tables(), texts()} {
+	for _, kind := range []map[string]question{office(), documents(), pictures(), statistics(), tables(), pages()} {
 		maps.Copy(all, kind)
 	}
 	return all

@@ -15,7 +15,7 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-// The regressions that the wire contract records in §7, by their numbers there.
+// The failures of docs/wire/refly.md#regressions, by their numbers there.
 
 func TestRegression0701BillingIsLinkedToTheCall(t *testing.T) {
 	t.Parallel()

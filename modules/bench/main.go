@@ -1,5 +1,5 @@
 // Command bench measures Portico against baselines in the same run on the same
-// machine, and prints one line for each number the design holds itself to.
+// machine, and prints one line for each number, with its target.
 //
 // It needs PORTICO_TEST_POSTGRES_URL; `make bench` provides it.
 package main

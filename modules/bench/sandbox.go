@@ -25,7 +25,7 @@ const (
 	coldStarts = 20
 )
 
-// engineDriver is one driver and what the design asks of it.
+// engineDriver is one driver and its targets.
 type engineDriver struct {
 	name         string
 	make         func() (sandbox.Driver, error)

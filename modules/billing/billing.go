@@ -93,7 +93,7 @@ var (
 	ErrGrantForeign = errs.New(errs.Conflict, "This recharge id was used for another user.").Do("Use an id of its own for each recharge.")
 )
 
-// The kinds of usage and debt of the PTC reference and the wire contract.
+// The kinds of usages and debts: docs/wire/refly.md#credits.
 const (
 	toolCall  = "tool_call"
 	modelCall = "model_call"

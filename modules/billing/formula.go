@@ -12,8 +12,8 @@ import (
 )
 
 // Formula is a price that depends on what goes into a call and what comes out
-// of it: rules that add up, and rules that multiply (tool_billing of the wire
-// contract).
+// of it: rules that add up, and rules that multiply. See
+// docs/wire/refly.md#price-formulas.
 type Formula struct {
 	additive    []formulaRule
 	multipliers []formulaRule

@@ -82,8 +82,8 @@ func (p fieldPath) at(v any) (any, bool) {
 }
 
 // value is what the path finds in a document. Under [*] the items are collected,
-// without nulls; a text joins them. More than one [*] finds nothing (wire
-// contract).
+// without nulls; a text joins them. More than one [*] finds nothing:
+// docs/wire/refly.md#price-formulas.
 func (p fieldPath) value(document any, category string) (any, bool, error) {
 	switch p.wildcards() {
 	case 0:
@@ -124,8 +124,8 @@ func (p fieldPath) value(document any, category string) (any, bool, error) {
 }
 
 // typeAt is the JSON type that a schema declares at a path; empty where the
-// schema has no such place. What is behind $ref or allOf is not looked at: the
-// rule fails closed (wire contract).
+// schema has no such place. What is behind $ref or allOf is not looked at: a
+// rule about it is refused when it is loaded.
 func typeAt(schema any, p fieldPath) string {
 	s, ok := schema.(map[string]any)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 )
 
-// The vectors of the wire contract, §5.4, by their numbers there.
+// The vectors of docs/wire/refly.md#vectors-of-price-formulas, by their numbers.
 
 const (
 	plainSchema = `{"type":"object","properties":{
@@ -204,7 +204,7 @@ func TestVectorsOfMistakes(t *testing.T) {
 	}
 }
 
-// Which price counts (wire contract §5.3 and the cases of billing.service).
+// Which price counts: docs/wire/refly.md#prices.
 func TestVectorsOfPrecedence(t *testing.T) {
 	t.Parallel()
 	rule := func(perUnit string) string {
@@ -272,7 +272,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// The prices of a provider's tools (wire contract §5.2).
+// The table of docs/wire/refly.md#prices-of-composio-tools.
 func TestVectorsOfProviders(t *testing.T) {
 	t.Parallel()
 	rates := &billing.Rates{Standard: 299_000, Premium: 897_000, Margin: credit}

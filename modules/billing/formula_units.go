@@ -11,8 +11,8 @@ import (
 	"github.com/portico-run/portico/modules/internal/money"
 )
 
-// units counts the units in a value (wire contract): text by tokens or bytes,
-// pictures by their number, sound and film by their length.
+// units counts the units in a value: text by tokens or bytes, pictures by their
+// number, sound and film by their length.
 func (f Formula) units(r formulaRule, v any) (*big.Rat, error) {
 	switch r.Category {
 	case textCategory:

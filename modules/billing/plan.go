@@ -15,14 +15,14 @@ import (
 
 // Plan is what a subscription gives.
 type Plan struct {
-	Type      string // "plus"; FreePlan is that of who has no subscription
+	Type      string // "plus"; FreePlan applies to users without a subscription
 	Interval  string // "monthly", "yearly"; empty for FreePlan
 	LookupKey string // names the plan in subscriptions
 	Monthly   money.Amount
 	DailyGift money.Amount
 }
 
-// FreePlan is the plan of who has no subscription.
+// FreePlan is the type of the plan of users without a subscription.
 const FreePlan = "free"
 
 // Subscription is a user's plan.

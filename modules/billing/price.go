@@ -43,8 +43,8 @@ const textUnit = 1000
 
 // ParsePrices reads a toolset's billing configuration: one number for every
 // method, or an object with a number, {"price": n}, {"credits": n},
-// {"creditsPerCall": n} or a full rule for each method (wire contract). A
-// method may have a formula besides, which comes first, or instead. A method
+// {"creditsPerCall": n} or a full rule for each method: docs/wire/refly.md#prices.
+// A method may have a formula besides, which comes first, or instead. A method
 // without a price and a price without a method are errors that name them: a
 // forgotten price must not become a silent default.
 func (p *Pricer) ParsePrices(raw string, methods []Priced) (PriceList, error) {
@@ -197,7 +197,7 @@ type Quote struct {
 
 // Price is what one call of a method costs with these arguments and this
 // result, JSON that may be nil. A formula's price between nothing and one
-// credit is one credit (wire contract).
+// credit is one credit.
 func (p PriceList) Price(method string, arguments map[string]any, result json.RawMessage) (Quote, error) {
 	r, listed := p.methods[method]
 	if listed && r.free {

@@ -43,7 +43,7 @@ func (p *Pricer) Dollars(usd *big.Rat) (money.Amount, error) {
 type Rates struct{ Standard, Premium, Margin money.Amount }
 
 // composioPrice is what a call through Composio costs where nothing says
-// otherwise (PTC reference).
+// otherwise: docs/wire/refly.md#prices-of-composio-tools.
 const composioPrice = 3 * money.Credit
 
 // The tiers of a provider.
@@ -55,7 +55,7 @@ const (
 
 // ParseProvided reads the prices of a toolset whose tools a provider lists: one
 // number, or an object with a number or {"tier":"standard"|"premium"} for each
-// action and for "_default" (wire contract). Nothing is 3 credits. Without
+// action and for "_default". An empty text is 3 credits for each. Without
 // rates, tiers are an error: a call must not go out for nothing.
 func (p *Pricer) ParseProvided(raw string, rates *Rates) (PriceList, error) {
 	raw = strings.TrimSpace(raw)

@@ -13,7 +13,7 @@ type controller struct{ *Service }
 
 const tag = "code interpreter"
 
-// Headers of the wire contract.
+// The headers of docs/wire/code-interpreter.md#headers.
 const (
 	headerRequest         = "X-LibreChat-Code-Request-ID"
 	headerExpectedProfile = "X-CodeAPI-Expected-Profile"

@@ -1,5 +1,5 @@
-// Package compact writes tools as a model reads them for little: one line of
-// Python each, a signature and the first sentence of the description.
+// Package compact shows a tool to a model as one line of Python, a signature and
+// the first sentence of the description, which takes few prompt tokens.
 //
 //	read(file_path: str) -> str  # Read a file.
 //

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// The signatures that the seed shows come out as they are there.
+// Signatures have the form of docs/wire/refly.md#signatures.
 func TestSignaturesOfTheSeed(t *testing.T) {
 	t.Parallel()
 	for want, schema := range map[string]string{

@@ -95,7 +95,7 @@ func (c *Client) Link(ctx context.Context, userID, toolkit, callback string) (Li
 	return l, c.call(ctx, http.MethodPost, "/connected_accounts/link", nil, body, &l)
 }
 
-// keyField is what a service calls its API key (wire contract).
+// keyField is what a service calls its API key: docs/wire/providers.md#composio-names.
 func keyField(toolkit string) string {
 	if slices.Contains([]string{"alpha_vantage", "hunter", "heygen"}, toolkit) {
 		return "generic_api_key"

@@ -92,8 +92,8 @@ func fileSchema(was *jsontree.Object) *jsontree.Object {
 
 var deprecated = regexp.MustCompile(`(?i)deprecated`)
 
-// Exported reports whether code is generated for a tool: not for what is on its
-// way out (wire contract).
+// Exported reports whether code is generated for a tool: not for one that is
+// deprecated, or has a parameter that is. See docs/wire/refly.md#definitions.
 func (t Tool) Exported() bool {
 	if t.Slug == "" || t.Deprecated || deprecated.MatchString(t.Description) {
 		return false

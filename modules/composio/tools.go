@@ -33,7 +33,7 @@ const (
 // failureLife is how long a failure to list tools is remembered.
 const failureLife = 10 * time.Second
 
-// Toolkit is the service's name for a toolset's key (wire contract).
+// Toolkit is the service's name for a toolset's key: docs/wire/providers.md#composio-names.
 func Toolkit(key string) string {
 	if service, ok := strings.CutPrefix(key, "google_"); ok {
 		switch service {

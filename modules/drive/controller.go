@@ -20,7 +20,7 @@ import (
 
 type controller struct{ *Service }
 
-// DriveFile is a file as the wire contract describes it.
+// DriveFile is a file as clients read it: docs/wire/refly.md#drive-files.
 type DriveFile struct {
 	FileID        string    `json:"fileId"`
 	CanvasID      string    `json:"canvasId"`

@@ -15,7 +15,7 @@ import (
 // Source says where a file comes from.
 type Source string
 
-// The sources of the wire contract that this server has.
+// The sources of files: docs/wire/refly.md#drive-files.
 const (
 	Manual Source = "manual" // uploaded
 	Agent  Source = "agent"  // left by a program or a tool
@@ -38,7 +38,7 @@ type File struct {
 	UpdatedAt time.Time
 }
 
-// Category is the kind of file by the wire contract.
+// Category is the kind of file by its media type: docs/wire/refly.md#drive-files.
 func (f File) Category() string {
 	kind, _, _ := strings.Cut(f.Type, "/")
 	switch {

@@ -18,7 +18,7 @@ type Link struct {
 	ExpiresAt time.Time
 }
 
-// ErrLink is a link that is none, or expired.
+// ErrLink is returned for a link that is malformed, forged or expired.
 var ErrLink = errs.New(errs.Unauthorized, "The link is not valid, or has expired.")
 
 // linkAudience keeps links apart from other things that are signed.

@@ -33,7 +33,7 @@ type row struct {
 	DeletedAt     *time.Time // plain column: rows are hidden by the queries, not by gorm
 }
 
-// TableName is the table of the PTC reference.
+// TableName implements gorm's Tabler.
 func (row) TableName() string { return "drive_files" }
 
 func (r row) file() File {

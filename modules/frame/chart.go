@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Chart is what to draw, under the names of
-// seeds/agent-and-tool-calling-notes.md. Texts that are empty are left out.
+// Chart is what to draw: docs/wire/refly.md#charts. Texts that are empty are left
+// out.
 type Chart struct {
 	LogicalName string   `json:"logical_name"`
 	Type        string   `json:"chart_type"`

@@ -33,14 +33,16 @@ type session struct {
 	cells   chan sent
 	reports chan sandbox.Report
 
-	known map[string][sha256.Size]byte // the files in it, by name
-	has   map[string]time.Time         // those of the canvas, by id: which change
-	stubs []sandbox.Stub               // those it has
+	// What the interpreter has. live uses it until begun is closed, whoever holds
+	// turn afterwards.
+	known   map[string][sha256.Size]byte // digests of its files, by name
+	has     map[string]time.Time         // files of the canvas, by id: when they were changed
+	stubs   []sandbox.Stub
+	cellsIn int // cells that it took
 
 	mu      sync.Mutex
 	gateway http.Handler // of the code that runs; nil between two
 	used    time.Time
-	cellsIn int
 }
 
 // sent is a cell on its way; taken is closed when the interpreter has it.

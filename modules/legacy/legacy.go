@@ -20,8 +20,8 @@ type Toolset struct {
 	Description string `json:"description"`
 	// Domain is where the vendor's API is.
 	Domain string `json:"domain"`
-	// CredentialItems and ConfigItems are what a user gives, as in the wire
-	// contract.
+	// CredentialItems and ConfigItems are what a user gives:
+	// docs/wire/refly.md#installing-a-toolset.
 	CredentialItems json.RawMessage `json:"credentialItems"`
 	ConfigItems     json.RawMessage `json:"configItems"`
 	Tools           []Tool          `json:"tools"`

@@ -9,7 +9,7 @@ import (
 // Choice reads a tool_choice in any of its forms and returns the one that the
 // Responses protocol knows: "auto", "none", "required", a function by its name
 // in the flat form or nested in a member function, and allowed tools.
-// Nothing is "auto".
+// An absent or null choice means "auto".
 func Choice(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage(`"auto"`), nil

@@ -18,7 +18,7 @@ type identity struct {
 	trace string // the id of the request that the program belongs to
 }
 
-// environment is what the SDK reads, under the names of the wire contract.
+// environment is what the SDK reads: docs/wire/refly.md#environment-of-programs.
 // What is empty is left out.
 func (i identity) environment(debug bool) map[string]string {
 	env := map[string]string{

@@ -302,8 +302,8 @@ func (s *Service) children(ctx context.Context, a actor.Actor, call tool.Call) (
 	}
 }
 
-// version is how a version is written where it is written at all: the wire
-// contract leaves out the first, which is 0.
+// version is how a version is written where it is written at all: clients leave
+// out the first, which is 0.
 func version(v int) string {
 	if v == 0 {
 		return ""

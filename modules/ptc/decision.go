@@ -53,7 +53,7 @@ type check struct {
 	run  func(Policy, Question) (Result, string)
 }
 
-// checks are in the order of the design: the first that fails decides.
+// checks are in the order of docs/rulings.md#who-may-use-ptc: the first that fails decides.
 func checks() []check {
 	return []check{
 		{"mode", Policy.checkMode},

@@ -11,7 +11,7 @@ type canvasInput struct {
 	}
 }
 
-// ResultBody is the wire contract's ActionResult, without its messages.
+// ResultBody is a run as docs/wire/refly.md#runs has it, without its messages.
 type ResultBody struct {
 	ResultID   string `json:"resultId"`
 	Version    int    `json:"version"`

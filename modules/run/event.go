@@ -10,7 +10,7 @@ import (
 // EventType is the name of an event on the wire.
 type EventType string
 
-// The events of the wire contract that runs write.
+// The events that runs write: docs/wire/refly.md#events.
 const (
 	Start         EventType = "start"
 	ToolCallStart EventType = "tool_call_start"

@@ -8,7 +8,7 @@ import (
 // MessageType is who a message is from.
 type MessageType string
 
-// The messages of the PTC reference.
+// The types of messages: docs/wire/refly.md#messages.
 const (
 	Human MessageType = "human"
 	AI    MessageType = "ai"
@@ -61,8 +61,8 @@ type MessageFilter struct {
 	Spoken   bool  // leave out those of tools
 }
 
-// CallMeta names a tool call in events and messages. By the wire contract
-// toolsetId holds the key, too. Times are milliseconds since 1970.
+// CallMeta names a tool call in events and messages. ToolsetID holds the key, too
+// (docs/wire/refly.md#events-about-calls). Times are milliseconds since 1970.
 type CallMeta struct {
 	ToolName   string `json:"toolName,omitempty"`
 	ToolsetID  string `json:"toolsetId,omitempty"`

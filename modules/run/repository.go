@@ -46,7 +46,7 @@ type row struct {
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
 }
 
-// TableName is the table of the PTC reference.
+// TableName implements gorm's Tabler.
 func (row) TableName() string { return "action_results" }
 
 func (r row) run() Run {

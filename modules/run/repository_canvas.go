@@ -16,7 +16,7 @@ type canvasRow struct {
 	DeletedAt *time.Time // plain column: rows are hidden by the queries, not by gorm
 }
 
-// TableName is the table of the PTC reference.
+// TableName implements gorm's Tabler.
 func (canvasRow) TableName() string { return "canvases" }
 
 func (r canvasRow) canvas() Canvas {

@@ -25,7 +25,7 @@ type messageRow struct {
 	UpdatedAt        time.Time `gorm:"autoUpdateTime:false"`
 }
 
-// TableName is the table of the PTC reference.
+// TableName implements gorm's Tabler.
 func (messageRow) TableName() string { return "action_messages" }
 
 func (r messageRow) message() Message {

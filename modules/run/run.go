@@ -11,7 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/errs"
 )
 
-// Status says how far a run is. The words are those of the wire contract.
+// Status says how far a run is: docs/wire/refly.md#runs.
 type Status string
 
 // The states of a run. The last three are final.
@@ -37,7 +37,7 @@ type Run struct {
 	Input    string // JSON text; may be empty
 	Toolsets []string
 	Status   Status
-	// PTCEnabled is written when the run ends, as the PTC reference says.
+	// PTCEnabled is written when the run ends and is false until then.
 	PTCEnabled bool
 	// Model is the language model that answered, written when the run ends.
 	Model     string
@@ -190,7 +190,7 @@ type Handoff struct {
 	Summary string `json:"summary" doc:"What they need to know"`
 }
 
-// errorType is the wire contract's word for who ended the run.
+// errorType says who ended the run; nil for a run that ended well.
 func (f Finish) errorType() *string {
 	switch f.Status {
 	case Failed:

@@ -202,7 +202,7 @@ func entries(b Bundle) ([]entry, error) {
 }
 
 // Context is what a run knows of the SDK: the toolsets it can import, their
-// code and their documentation (PTC reference, PtcContext). Missing are the
+// code and their documentation (docs/wire/refly.md#sdk-bundles). Missing are the
 // toolsets that were asked for and have no code; they must not be advertised.
 type Context struct {
 	Toolsets []ToolsetRef `json:"toolsets"`

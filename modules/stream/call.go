@@ -77,8 +77,8 @@ func input(stored string) json.RawMessage {
 	return json.RawMessage(stored)
 }
 
-// output shows the result as stored. No output is an empty object, as in the
-// wire contract, which shows plain text that way, too; here it stays text.
+// output shows the result as stored. No output is an empty object. Plain
+// text stays text.
 func output(stored string) (json.RawMessage, error) {
 	switch {
 	case strings.TrimSpace(stored) == "":

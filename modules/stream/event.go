@@ -16,8 +16,8 @@ type header struct {
 	Version  int           `json:"version"`
 }
 
-// callEvent is the wire contract's form of an event about a tool call. The
-// PTC reference marks a child as ptc, the wire contract as isPtc.
+// callEvent is an event about a tool call: docs/wire/refly.md#events-about-calls.
+// Clients recognise the call of a program by ptc or by isPtc, so both are sent.
 type callEvent struct {
 	header
 	PTC       bool         `json:"ptc,omitempty"`

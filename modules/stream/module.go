@@ -44,7 +44,7 @@ type Deps struct {
 	SSE sse.Server
 }
 
-// DefaultPoll is the interval of the PTC reference.
+// DefaultPoll is how often a stream looks for events without being woken.
 const DefaultPoll = 1500 * time.Millisecond
 
 // Module is the live view of runs. As a service of the program it is stopped

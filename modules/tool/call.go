@@ -21,7 +21,7 @@ const (
 	Failed    Status = "failed"
 )
 
-// NoResult is what the wire contract writes for a call outside any run.
+// NoResult is the result id of a call outside any run: docs/wire/refly.md#records-of-calls.
 const NoResult = "non-result-id"
 
 // Program is the toolset and tool name of the call that is a program: the

@@ -55,7 +55,7 @@ type executeInput struct {
 	Body           executeBody
 }
 
-// executeBody ignores what it does not know, as the wire contract says.
+// executeBody ignores fields that it does not know: docs/wire/refly.md#executing-a-tool.
 type executeBody struct {
 	_          struct{}        `additionalProperties:"true"`
 	ToolsetKey string          `json:"toolsetKey" minLength:"1" maxLength:"128" example:"demo"`
@@ -166,8 +166,8 @@ func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (h
 	return httpapi.MapPage(page, toBody), err
 }
 
-// callBody is a record as the wire contract shows it; times are milliseconds
-// since 1970.
+// callBody is the record of a call: docs/wire/refly.md#records-of-calls.
+// Times are milliseconds since 1970.
 type callBody struct {
 	CallID    string          `json:"callId"`
 	ParentID  string          `json:"ptcCallId,omitempty"`

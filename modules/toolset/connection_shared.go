@@ -23,10 +23,11 @@ const (
 	connectingLook = 200 * time.Millisecond
 )
 
-// sharedAccount is the account behind an API key. It is connected when it is
-// first needed, by one caller of one process: who has written the row connects,
-// the others wait. An account that is at the provider already is taken over, and
-// one that was connected with another key is ended.
+// sharedAccount is the id of the account behind an API key, which is connected
+// when it is first needed. One caller claims the row of the connection and
+// connects; all others, in every process, poll until it is active. An account
+// that the provider has already is taken over; one that was connected with
+// another key is ended.
 func (s *Service) sharedAccount(ctx context.Context, t Toolset) (string, error) {
 	for {
 		row, err := s.rows.anyConnectionRow(s.DB.Read(ctx), t.ProviderUser, t.Key)

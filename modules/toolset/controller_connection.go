@@ -35,7 +35,7 @@ func (c controller) connection(ctx context.Context, who actor.Actor, in *appInpu
 	return c.service.Connection(ctx, who, in.App)
 }
 
-// revokedBody is the wire contract's answer to a revocation.
+// revokedBody is the answer to a revocation: docs/wire/refly.md#connections.
 type revokedBody struct {
 	Success bool   `json:"success"`
 	Message string `json:"message"`

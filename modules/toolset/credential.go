@@ -14,7 +14,7 @@ type CredentialType string
 const (
 	// Automatic presents an API key as the method's headers ask for it: in
 	// place of ${apiKey} in Authorization, in the header whose name contains
-	// api-key, or as a bearer token (wire contract).
+	// api-key, or as a bearer token: docs/wire/refly.md#presenting-a-credential.
 	Automatic CredentialType = "auto"
 	Header    CredentialType = "header" // in the header Name
 	Bearer    CredentialType = "bearer" // Authorization: Bearer
@@ -59,8 +59,8 @@ func (Secret) MarshalJSON() ([]byte, error) { return json.Marshal(redacted) }
 // LogValue implements slog.LogValuer without showing the secret.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// stored is a credential as it is sealed. The names of the wire contract are
-// read as well.
+// stored is a credential as it is sealed: our own form, and the names that
+// users send: docs/wire/refly.md#credentials-of-toolsets.
 type stored struct {
 	Type        CredentialType `json:"type,omitempty"`
 	Name        string         `json:"name,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Definition is a toolset as code is generated from it (wire contract).
+// Definition is a toolset as code is generated from it: docs/wire/refly.md#definitions.
 type Definition struct {
 	Key         string           `json:"key"`
 	Name        string           `json:"name"`
@@ -42,8 +42,8 @@ const (
 	fileTitleSchema = `{"type":"string","description":"The title for the generated file. Should be concise and descriptive. This will be used as the filename."}`
 )
 
-// withFileTitle adds the parameter file_name_title to a schema and requires
-// it (design). The order of the other members stays.
+// withFileTitle adds the parameter file_name_title to a schema and requires it:
+// docs/wire/refly.md#definitions. The order of the other members stays.
 func withFileTitle(schema json.RawMessage) (json.RawMessage, error) {
 	members, err := ordered(schema)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Pattern is one way to authenticate for a toolset, as in the wire contract.
+// Pattern is one way to authenticate for a toolset: docs/wire/refly.md#installing-a-toolset.
 type Pattern struct {
 	Type            string `json:"type" enum:"credentials,oauth,config_based"`
 	CredentialItems []Item `json:"credentialItems,omitempty" nullable:"false"`

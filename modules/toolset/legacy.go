@@ -26,7 +26,7 @@ func newLegacy(t legacy.Toolset) legacyToolset {
 }
 
 // definition is what code is generated from. Its tools have no file_name_title:
-// those that make a file take its name (wire contract).
+// those that make a file have a parameter of their own for its name.
 func (l legacyToolset) definition() Definition {
 	d := Definition{Key: l.Key, Name: l.Name, Description: l.Description, Tools: []ToolDefinition{}}
 	for _, m := range l.methods {

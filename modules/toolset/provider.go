@@ -35,7 +35,7 @@ func errNoProvider(key string) error {
 func (s *Service) provided(ctx context.Context, h database.Handle, uid string, t Toolset, row usableRow) (Toolset, error) {
 	item, err := s.rows.inventory(h, t.Key)
 	if errs.CodeOf(err) == errs.ToolsetMissing {
-		item, err = inventoryRow{Key: t.Key}, nil // it costs what is usual (wire contract)
+		item, err = inventoryRow{Key: t.Key}, nil // without prices of its own it costs the usual 3 credits
 	}
 	if err != nil {
 		return t, err

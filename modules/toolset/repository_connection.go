@@ -89,8 +89,8 @@ func (repository) loseConnection(tx database.Tx, uid, key string, now time.Time)
 		Updates(map[string]any{"status": revoked, "updated_at": now}).Error
 }
 
-// deleteConnection forgets a connection; the wire contract keeps none that was
-// revoked.
+// deleteConnection forgets a connection that its user revoked:
+// docs/wire/refly.md#connections.
 func (repository) deleteConnection(tx database.Tx, uid, key string) error {
 	return database.Scoped(tx.Handle, uid).Where("integration_id = ?", key).Delete(&connectionRow{}).Error
 }

@@ -24,9 +24,9 @@ const (
 	authCredentials = "credentials"
 )
 
-// Identify says what a key means to the caller, in the order of the PTC
-// reference: builtin, then the caller's own MCP server of that name, then the
-// caller's own toolset, then the one of everybody.
+// Identify says what a key means to the caller. The first of these counts: a
+// builtin tool, the caller's own MCP server of that name, the caller's own
+// toolset, the one of everybody.
 func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Toolset, error) {
 	t, err := s.identify(ctx, a, key)
 	s.report(ctx, err)
@@ -73,8 +73,8 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 	return t, nil
 }
 
-// kindOf follows the PTC reference: two kinds by the row, and of the rest
-// those that exist as a client in code.
+// kindOf is the kind of a toolset by its row, and by whether this server has a
+// client for its key: docs/wire/refly.md#kinds-of-toolsets.
 func (s *Service) kindOf(authType, key string) Kind {
 	_, coded := s.legacy[key]
 	switch {
@@ -153,7 +153,7 @@ func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
 	return p, nil
 }
 
-// priced are methods as far as their prices depend on them.
+// priced picks those fields of methods that prices depend on.
 func priced(methods []Method) []billing.Priced {
 	out := make([]billing.Priced, len(methods))
 	for i, m := range methods {

@@ -89,7 +89,8 @@ func (s *Service) define(ctx context.Context, h database.Handle, key string, kin
 	return d, nil
 }
 
-// english picks the text of a dictionary that the wire contract exports.
+// english is the text of a dictionary of languages that is exported: en, else
+// zh-CN.
 func english(dict string) string {
 	texts := texts(dict)
 	if t, ok := texts["en"]; ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/internal/ids"
 )
 
-// Upsert is what a user says of a toolset, under the names of the wire contract.
+// Upsert is what a user says of a toolset: docs/wire/refly.md#installing-a-toolset.
 type Upsert struct {
 	ToolsetID string         `json:"toolsetId,omitempty" maxLength:"64"`
 	Name      string         `json:"name,omitempty" maxLength:"100"`
@@ -240,7 +240,7 @@ func (s *Service) Uninstall(ctx context.Context, a actor.Actor, toolsetID string
 	return s.DB.InTx(ctx, func(tx database.Tx) error {
 		row, err := s.rows.visibleByID(tx.Handle, a.UID, toolsetID)
 		if err == nil && row.IsGlobal {
-			err = missing(toolsetID) // wire contract: own rows only
+			err = missing(toolsetID) // only a user's own can be deleted
 		}
 		if err != nil {
 			return err

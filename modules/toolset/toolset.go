@@ -12,7 +12,7 @@ import (
 // Kind says what executes a toolset's methods.
 type Kind string
 
-// The kinds of the PTC reference.
+// The kinds of toolsets: docs/wire/refly.md#kinds-of-toolsets.
 const (
 	Builtin        Kind = "builtin"
 	MCP            Kind = "mcp"
@@ -76,8 +76,8 @@ type Method struct {
 // Callers says who may call the method.
 func (m Method) Callers() Callers { return callersOf(m.Name, m.AllowedCallers) }
 
-// Adapter is what a method needs besides its endpoint, under the names of the
-// wire contract.
+// Adapter is what a method needs besides its endpoint:
+// docs/wire/refly.md#config-based-requests.
 type Adapter struct {
 	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
 	// TimeoutMS bounds one call, in milliseconds; 0 for the default.
@@ -100,8 +100,8 @@ type Adapter struct {
 	Polling *Polling `json:"polling,omitempty" yaml:"polling"`
 }
 
-// Polling is how an asynchronous upstream is asked about a task, under the
-// names of the wire contract. Paths have dots between members; what is left out
+// Polling is how an asynchronous upstream is asked about a task:
+// docs/wire/refly.md#polling. Paths have dots between members; what is left out
 // is looked for where most upstreams have it.
 type Polling struct {
 	// StatusURL is asked; {id} in it stands for the task. A path is one of the
@@ -143,7 +143,8 @@ func (u unreadable) Error() string { return "toolset " + u.key + ": " + u.cause.
 // Unwrap returns what could not be read.
 func (u unreadable) Unwrap() error { return u.cause }
 
-// missing starts as the wire contract's sentence does.
+// missing is the error for a key that means nothing to the caller. Clients know
+// how its sentence begins.
 func missing(key string) error {
 	return errs.Newf(errs.ToolsetMissing, "Toolset not found: %s.", key).
 		Do("GET /v1/tool/inventory/list lists the toolsets of this server.")

@@ -108,7 +108,7 @@ func (c Client) request(ctx context.Context, keys []string) (*http.Request, erro
 }
 
 // decode reads the envelope. The HTTP status and the success field must both
-// say yes: the wire contract has servers that answer a failure with 200.
+// say yes: some servers answer a failure with 200.
 func decode(status int, body []byte) ([]Toolset, error) {
 	var e envelope
 	err := json.Unmarshal(body, &e)

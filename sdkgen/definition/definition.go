@@ -15,7 +15,7 @@ import (
 // maxKeyLen bounds a toolset key, in bytes: it becomes a file name.
 const maxKeyLen = 128
 
-// Toolset is one exported toolset, as the wire contract names its fields.
+// Toolset is one exported toolset: docs/wire/refly.md#definitions.
 type Toolset struct {
 	// Key identifies the toolset; it is what a call sends as toolsetKey.
 	Key string `json:"key"`

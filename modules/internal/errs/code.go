@@ -3,8 +3,8 @@ package errs
 import "net/http"
 
 // Code is the stable, public name of a kind of failure. Clients switch on it;
-// the sentence beside it may change. Numbers that the wire contract already
-// gives a meaning keep it.
+// the sentence beside it may change. Numbers that Refly gave a meaning keep it:
+// docs/wire/refly.md#answers-and-errors.
 type Code string
 
 // The public error codes. Every code a client can see is in this list.

@@ -46,8 +46,8 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 	a.openBodies(op)
 }
 
-// RegisterPlain adds an operation whose answer is not wrapped in the envelope,
-// as the wire contract has some.
+// RegisterPlain adds an operation whose answer is not wrapped in the envelope:
+// docs/wire/refly.md#answers-and-errors.
 func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, who actor.Actor, in *I) (O, error)) {
 	a.allow(op)
 	huma.Register(a.huma, a.describe(op), func(ctx context.Context, in *I) (*plain[O], error) {

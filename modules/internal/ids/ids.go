@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Prefixes of the wire contract.
+// The prefixes of ids: docs/wire/refly.md#ids.
 const (
 	User     = "u"
 	Run      = "ar"
@@ -64,15 +64,15 @@ func MessageOf(callID string) string {
 // type column of its record.
 type Origin string
 
-// The origins of the PTC reference.
+// The origins of calls: docs/wire/refly.md#ids-of-calls.
 const (
 	PTC        Origin = "ptc"        // code in a sandbox
 	Standalone Origin = "standalone" // a direct request
 	Agent      Origin = "agent"      // a model, or the program the sandbox runs
 )
 
-// The two separators between origin and UUID. The PTC reference writes a
-// colon; the underscore is what model providers accept.
+// The two separators between origin and UUID. The colon is the default; the
+// underscore is what model providers accept.
 const (
 	Colon      = ":"
 	Underscore = "_"

@@ -10,7 +10,7 @@ type filler struct{ root any }
 const maxDepth = 32
 
 // object fills the missing members of value. A member that is null counts as
-// missing when its schema has a default (wire contract).
+// missing when its schema has a default: docs/wire/refly.md#config-based-requests.
 func (f filler) object(schema any, value map[string]any, depth int) {
 	node, ok := f.resolve(schema)
 	if !ok || depth > maxDepth {

@@ -12,7 +12,7 @@ import (
 )
 
 // Sizes in bytes. A sealed secret is the hex form of nonce, tag and
-// ciphertext, in this order (wire contract).
+// ciphertext, in this order: docs/wire/refly.md#sealed-secrets.
 const (
 	keySize   = 32
 	nonceSize = 16

@@ -91,7 +91,7 @@ const (
 )
 
 // Do makes a call. An answer of any status is a Response; a call without one is
-// a *Failure. A call that may have had an effect is never repeated (design).
+// a *Failure. A call that may have had an effect is never repeated.
 func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
 	breaker := c.breakers.of(r.URL)
 	if left, open := breaker.open(); open {

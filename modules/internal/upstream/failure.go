@@ -68,7 +68,7 @@ func (r Response) TryAgain() string {
 	return fmt.Sprintf(" Try again after %s.", after.Round(time.Second))
 }
 
-// CodeOf names an HTTP status as the wire contract does.
+// CodeOf names an HTTP status: docs/wire/refly.md#failures-of-upstreams.
 func CodeOf(status int) string {
 	switch {
 	case status == http.StatusBadRequest:
@@ -114,7 +114,7 @@ func Reason(body []byte) string {
 
 // Lengths of what is quoted, in bytes.
 const (
-	maxQuote  = 1500 // wire contract
+	maxQuote  = 1500
 	MaxReason = 500
 )
 

@@ -25,8 +25,9 @@ const (
 	settleTimeout = 5 * time.Second
 )
 
-// road brings a program's requests to its gateway: those over the descriptor
-// it inherited, and those over the tool socket or the sandbox's own loopback.
+// road is a program's only network: it serves the requests that the program
+// sends over the descriptor it inherited, the tool socket or the sandbox's own
+// loopback, and hands them to the program's gateway.
 type road struct {
 	handler http.Handler
 	server  *http.Server

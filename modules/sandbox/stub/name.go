@@ -9,9 +9,9 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// Name is the function's name for a tool, by the rules of the programmatic
-// execution design and of the LibreChat client, which tells models the same
-// names: contracts/librechat.md §5. It is empty when nothing is left.
+// Name is the function's name for a tool. LibreChat's client tells models the
+// same names, so that the rules are docs/wire/code-interpreter.md#names-of-tools.
+// It is empty when nothing is left.
 func Name(l sandbox.Language, tool string) string {
 	joints, reserved := pythonJoints, pythonReserved
 	switch l {

@@ -10,8 +10,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/stub"
 )
 
-// The table of seeds/programmatic-execution-design.md and the rules of
-// contracts/librechat.md §5.
+// The table and the rules of docs/wire/code-interpreter.md#names-of-tools.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for tool, want := range map[string][3]string{ // Python, bash, JavaScript

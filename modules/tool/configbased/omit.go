@@ -38,7 +38,7 @@ func without(fields []string, v any) any {
 	return v
 }
 
-// omitData is omit for JSON; what is none stays.
+// omitData applies omit to JSON text; other text is returned unchanged.
 func omitData(schema, data json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"omitFields"`)) {
 		return data

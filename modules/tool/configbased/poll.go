@@ -18,7 +18,7 @@ import (
 )
 
 // Where asynchronous upstreams put things when a method does not say it; the
-// first that is there counts (wire contract).
+// first that is there counts: docs/wire/refly.md#polling.
 func taskIDPaths() []string {
 	return []string{
 		"id", "request_id", "requestId", "video_id", "videoId", "task_id", "taskId", "job_id", "jobId", "prediction_id", "predictionId",

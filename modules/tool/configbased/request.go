@@ -30,8 +30,8 @@ const (
 )
 
 // newRequest maps a call onto HTTP: parameters named in the endpoint go there,
-// the others into the query of a GET and into the body of anything else (wire
-// contract).
+// the others into the query of a GET and into the body of anything else. See
+// docs/wire/refly.md#config-based-requests.
 func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Failure) {
 	p := request{Method: in.Method.HTTPMethod, Allow: in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
 	for name, value := range in.Method.Adapter.Headers {
@@ -194,9 +194,8 @@ func (p *request) setBody(a toolset.Adapter, arguments map[string]any) error {
 	return err
 }
 
-// setMultipart writes arguments as multipart/form-data by the rules of the
-// wire contract: items of lists are numbered, objects are JSON, null is left
-// out.
+// setMultipart writes arguments as multipart/form-data: items of lists are
+// numbered, objects are JSON, null is left out.
 func (p *request) setMultipart(arguments map[string]any) error {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -281,7 +280,8 @@ func (p *request) authorize(target string, c toolset.Credential) string {
 }
 
 // keyHeader is the header an API key goes into when no header asks for it:
-// the one named after it, or a bearer token (wire contract).
+// the one named after it, or a bearer token. See
+// docs/wire/refly.md#presenting-a-credential.
 func (p *request) keyHeader(c toolset.Credential) (name, value string) {
 	for _, name := range slices.Sorted(maps.Keys(p.Header)) {
 		if strings.Contains(strings.ToLower(name), "api-key") {

@@ -19,7 +19,8 @@ import (
 
 // sign puts the signature of a request into its headers, for credentials that
 // are never sent: Volcengine's, which is Amazon's version 4 with other words
-// (wire contract). It comes last, since it covers what is sent.
+// (docs/wire/providers.md#volcengine-signatures). It comes last, since it covers
+// what is sent.
 func (p *request) sign(c toolset.Credential, now time.Time) error {
 	if c.Type != toolset.Volcengine {
 		return nil

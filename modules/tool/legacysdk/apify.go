@@ -26,7 +26,7 @@ type apify struct {
 	dollars func(usd *big.Rat) (money.Amount, error)
 }
 
-// actor13F is the actor (wire contract).
+// actor13F is the actor: docs/wire/providers.md#apify-13f.
 const actor13F = "kenshinsee~sec-13f-manager-quarterly-report-scraper"
 
 // How long one request waits for the end of a run, in seconds, and how large

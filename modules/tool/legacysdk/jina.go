@@ -32,7 +32,7 @@ func (j jina) Call(ctx context.Context, c Call) (Result, error) {
 	return Result{}, unknown(c)
 }
 
-// creditsPerMillion is what a million of Jina's tokens cost (wire contract).
+// creditsPerMillion is what a million of Jina's tokens cost: docs/wire/providers.md#jina.
 const creditsPerMillion = 7
 
 // tokensCost is the price of so many tokens in whole credits, at least one.

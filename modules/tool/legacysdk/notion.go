@@ -21,7 +21,7 @@ const notionVersion = "2025-09-03"
 // object is JSON of Notion's.
 type object = map[string]any
 
-// Call implements Client. Notion's tools cost nothing (wire contract).
+// Call implements Client. Notion's tools cost nothing.
 func (n notion) Call(ctx context.Context, c Call) (Result, error) {
 	s := notionCall{ctx, c.api}
 	call, ok := map[string]func(in notionInput) (object, error){
@@ -114,8 +114,8 @@ func missing(err error) bool {
 	return ok && (f.Code == "NOT_FOUND" || f.Code == "BAD_REQUEST")
 }
 
-// answer is a result in the form of the wire contract: a sentence, and what came
-// of it.
+// answer is a result of every tool of Notion's: a sentence, and what came of the
+// call. See docs/wire/providers.md#notion.
 func answer(message string, err error, more ...any) (object, error) {
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func block(kind, s string) any {
 	return object{"object": "block", "type": kind, kind: object{"rich_text": richText(s)}}
 }
 
-// blocksOf reads the subset of Markdown of the wire contract.
+// blocksOf reads a subset of Markdown: docs/wire/providers.md#notion-markdown.
 func blocksOf(content string) []any {
 	blocks := []any{}
 	for line := range strings.Lines(content) {

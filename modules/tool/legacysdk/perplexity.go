@@ -39,7 +39,7 @@ type chatRequest struct {
 	ResponseFormat   map[string]json.RawMessage `json:"response_format"`
 }
 
-// check holds the rules between fields (wire contract).
+// check holds the rules between fields: docs/wire/providers.md#perplexity.
 func (r chatRequest) check() error {
 	rest := slices.Clone(r.Messages)
 	for len(rest) > 0 && rest[0].Role == "system" {
@@ -125,8 +125,8 @@ func whole(dollars func(usd *big.Rat) (money.Amount, error), usd *big.Rat) money
 	return (credits + money.Credit - 1) / money.Credit * money.Credit
 }
 
-// searchBatch is how many queries go into one request (wire contract); each
-// request is a credit.
+// searchBatch is how many queries go into one request; each request is a
+// credit.
 const searchBatch = 5
 
 func (p perplexity) search(ctx context.Context, c Call) (Result, error) {

@@ -17,9 +17,9 @@ import (
 // ErrInput is an argument that names no file.
 var ErrInput = errs.New(errs.Invalid, "Invalid resource value.")
 
-// fileID finds the id of a file in all of the spellings of the wire contract:
-// alone, behind fileId://, @file: or files/, and anywhere in a text that does
-// not run into it.
+// fileID finds the id of a file in all of its spellings: alone, behind
+// fileId://, @file: or files/, and anywhere in a text that does not run into
+// it. See docs/wire/refly.md#files-in-arguments-and-results.
 var fileID = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(df-[a-z0-9]+)`)
 
 func idIn(text string) string {
