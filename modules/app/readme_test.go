@@ -13,6 +13,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/configs/dotenv"
 	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
@@ -71,8 +72,11 @@ func TestKeysOfTheReadmeWork(t *testing.T) {
 	shell.Dir = folder
 	out, err := shell.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	here, err := os.ReadFile(filepath.Join(folder, "portico.env"))
-	require.NoError(t, err)
+	var here []string
+	require.NoError(t, dotenv.Load(filepath.Join(folder, "portico.env"), nil, func(name, value string) error {
+		here = append(here, name+"="+value)
+		return nil
+	}))
 	there, err := os.ReadFile(filepath.Join(folder, "librechat.env"))
 	require.NoError(t, err)
 
@@ -83,7 +87,7 @@ func TestKeysOfTheReadmeWork(t *testing.T) {
 	require.NotNil(t, block)
 	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	require.NoError(t, err)
-	s := serve(t, databasetest.URL(t, database.SQLite), strings.Split(strings.TrimSpace(string(here)), "\n")...)
+	s := serve(t, databasetest.URL(t, database.SQLite), here...)
 	s.whose(hosttokentest.Host{KeyID: defaultKeyID, Method: jwt.SigningMethodEdDSA, Private: private}.For(t, "anna"))
 	require.Equal(t, 1, s.count("SELECT count(*) FROM external_identities"))
 }
