@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// texts are the text files of the repository, by path. Built things, data and
-// what tools keep for themselves are left out.
+// texts are the text files of the repository, by path. Built things, data, what
+// tools keep for themselves and deliberate mistakes are left out.
 func texts(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -24,7 +24,7 @@ func texts(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case slices.Contains([]string{".git", ".cache", ".env", "data", "bin", "node_modules"}, e.Name()) && path != root:
+		case slices.Contains([]string{".git", ".cache", ".env", "data", "bin", "node_modules", "mutants"}, e.Name()) && path != root:
 			if e.IsDir() {
 				return filepath.SkipDir
 			}
