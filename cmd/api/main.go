@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/portico-run/portico/configs/dotenv"
-	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli"
 )
 
 func main() {
@@ -17,5 +17,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, "portico:", err)
 		os.Exit(1)
 	}
-	os.Exit(app.Main(context.Background(), os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }

@@ -21,54 +21,35 @@ const (
 	module = "github.com/portico-run/portico/"
 )
 
-// floor is how high a package lives. A package imports lower floors only, or
-// packages of its own folder.
-func floor(path string) (int, bool) {
-	floors := []struct {
-		prefix string
-		floor  int
-	}{
-		{"configs/dotenv", -1}, // of the island, too: both programs read .env
-		{"configs", 0},
-		{"migrations", 0},
-		{"modules/internal/httpapi", 2}, // knows others of its floor, as the next does
-		{"modules/internal/upstream", 2},
-		{"modules/internal/audit", 2},
-		{"modules/internal/redact", 2},
-		{"modules/composio", 3},
-		{"modules/legacy", 3},
-		{"modules/openapi", 3},
-		{"modules/internal/", 1},
-		{"modules/account", 3},
-		{"modules/billing", 3},
-		{"modules/ptc", 3},
-		{"modules/run", 3},
-		{"modules/demo", 3},
-		{"modules/strict", 3},
-		{"modules/table", 3},
-		{"modules/model", 3},
-		{"modules/scripted", 4},
-		{"modules/compact", 5},
-		{"modules/frame", 5},
-		{"modules/toolset", 4},
-		{"modules/sdkbundle", 4},
-		{"modules/drive", 4},
-		{"modules/sandbox", 4},
-		{"modules/tool", 5},
-		{"modules/stream", 5},
-		{"modules/catalogue", 6},
-		{"modules/program", 7},
-		{"modules/codeapi", 8},
-		{"modules/interpreter", 8},
-		{"modules/agent", 9},
-		{"modules/app", 10},
-		{"cmd/", 11},
-		{"modules/bench", 11},
-		{"sdkgen", -1}, // an island: it imports no server code
+// island is the floor of packages that share no code with the server.
+const island = -1
+
+// house reads from ARCHITECTURE.md how high each package lives.
+func house(t *testing.T) map[string]int {
+	t.Helper()
+	document, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	require.NoError(t, err)
+	floors := map[string]int{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+|island) \| (.+) \|$`).FindAllStringSubmatch(string(document), -1) {
+		floor, err := strconv.Atoi(row[1])
+		if err != nil {
+			floor = island
+		}
+		for _, named := range regexp.MustCompile("(?:^|· )`([a-z/]+)`").FindAllStringSubmatch(row[2], -1) {
+			require.NotContains(t, floors, named[1], "a package is on two floors")
+			require.DirExists(t, filepath.Join(root, named[1]))
+			floors[named[1]] = floor
+		}
 	}
-	for _, f := range floors {
-		if path == strings.TrimSuffix(f.prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(f.prefix, "/")+"/") {
-			return f.floor, true
+	require.Greater(t, len(floors), 30, "the table is read")
+	return floors
+}
+
+// floorOf is that of the package, or of the nearest folder above it that is named.
+func floorOf(floors map[string]int, path string) (int, bool) {
+	for ; path != "."; path = filepath.Dir(path) {
+		if floor, named := floors[path]; named {
+			return floor, true
 		}
 	}
 	return 0, false
@@ -113,11 +94,12 @@ func (s source) test() bool {
 
 func TestImportsGoDownwards(t *testing.T) {
 	t.Parallel()
+	floors := house(t)
 	for _, s := range sources(t) {
 		if s.test() {
 			continue
 		}
-		own, known := floor(s.pkg)
+		own, known := floorOf(floors, s.pkg)
 		require.True(t, known, "%s: the package is on no floor; add it to the table", s.path)
 		for _, i := range s.Imports {
 			path, err := strconv.Unquote(i.Path.Value)
@@ -132,13 +114,13 @@ func TestImportsGoDownwards(t *testing.T) {
 			if !ours {
 				continue
 			}
-			theirs, known := floor(rel)
+			theirs, known := floorOf(floors, rel)
 			require.True(t, known, "%s imports %s", s.path, rel)
 			if family(s.pkg) == family(rel) && own > 1 {
 				continue
 			}
-			if own == -1 {
-				require.Equal(t, -1, theirs, "%s imports server code", s.path)
+			if own == island {
+				require.Equal(t, island, theirs, "%s imports server code", s.path)
 				continue
 			}
 			require.Less(t, theirs, own, "%s imports %s", s.path, rel)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	sdkgen "github.com/portico-run/portico/sdkgen/cli"
@@ -28,7 +28,7 @@ import (
 func portico(t *testing.T, env []string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = app.Main(t.Context(), args, env, &stdout, &stderr)
+	code = cli.Main(t.Context(), args, env, &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -234,7 +234,7 @@ func TestScriptedModelIsServed(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- app.Main(ctx, []string{"scripted", "--script", "../demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
+		ended <- cli.Main(ctx, []string{"scripted", "--script", "../demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
 		_ = in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli"
 	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/internal/ids"
@@ -25,7 +26,7 @@ const victim = "PORTICO_TEST_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(victim) != "" {
-		os.Exit(app.Main(context.Background(), []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
+		os.Exit(cli.Main(context.Background(), []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

@@ -94,33 +94,6 @@ func (a *App) maxPool() int {
 	return max(s.Pool, int(min(total/idleShare/each, mostInterpreters)))
 }
 
-// checkSandbox looks at the machine and then, if nothing is missing, from
-// inside a sandbox.
-func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
-	c := a.sandboxConfig()
-	tool := isolation.Tool{Name: "bubblewrap", Program: "bwrap", Get: "apt-get install bubblewrap"}
-	if a.Config.Sandbox.Driver == configs.GVisor {
-		tool = isolation.Tool{Name: "gVisor", Program: "runsc", Get: "tools/runsc.sh builds it; set SANDBOX_RUNSC to the path it prints"}
-		if a.Config.Sandbox.Runsc != "" {
-			tool.Program = a.Config.Sandbox.Runsc
-		}
-	}
-	findings := isolation.Machine(tool, c.Root)
-	for _, f := range findings {
-		if !f.OK {
-			return append(findings, isolation.Finding{Check: "execution", Text: "not tried: see above"})
-		}
-	}
-	if err := a.Engine.Start(ctx); err != nil {
-		return append(findings, isolation.Finding{Check: "execution", Text: err.Error()})
-	}
-	_, inside := isolation.Probe(ctx, a.Engine)
-	if err := a.Engine.Stop(ctx); err != nil {
-		inside = append(inside, isolation.Finding{Check: "removal", Text: err.Error()})
-	}
-	return append(findings, inside...)
-}
-
 // guard keeps a production server from starting where programs are not kept
 // apart as the configuration asks.
 type guard struct{ app *App }

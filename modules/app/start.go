@@ -15,8 +15,8 @@ import (
 	"github.com/portico-run/portico/modules/ptc"
 )
 
-// firstUser is the name of the user that the first start creates.
-const firstUser = "admin"
+// FirstUser is the name of the user that the first start creates.
+const FirstUser = "admin"
 
 // Prepare brings the database to where the program expects it: migrations,
 // the first user, the toolset files. The key is set when that user was created
@@ -29,7 +29,7 @@ func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
 	if applied > 0 {
 		a.Logger.InfoContext(ctx, "migrations applied", "count", applied)
 	}
-	_, key, _, err = a.Accounts.Service.Bootstrap(ctx, firstUser)
+	_, key, _, err = a.Accounts.Service.Bootstrap(ctx, FirstUser)
 	if err != nil {
 		return "", err
 	}

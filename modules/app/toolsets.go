@@ -78,24 +78,3 @@ func (a *App) invalidFiles() []invalidFile {
 	}
 	return files
 }
-
-// checkToolsets are lines of the doctor about the toolset files.
-func (a *App) checkToolsets(ctx context.Context) []check {
-	const name = "toolset files"
-	files, err := a.toolsetFiles()
-	if err != nil {
-		return []check{{name, false, err.Error()}}
-	}
-	problems, err := a.Toolsets.Service.Check(ctx, files)
-	if err != nil {
-		return []check{{name, false, err.Error()}}
-	}
-	if len(problems) == 0 {
-		return []check{{name, true, fmt.Sprintf("%d valid", len(files))}}
-	}
-	var checks []check
-	for _, p := range problems {
-		checks = append(checks, check{name, false, p.Error()})
-	}
-	return checks
-}

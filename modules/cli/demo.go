@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"bufio"
@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/internal/actor"
@@ -53,7 +54,7 @@ func (c *cli) demo(cmd *cobra.Command, _ []string) error {
 	return errors.Join(c.demoOn(ctx, a), a.Close())
 }
 
-func (c *cli) demoOn(ctx context.Context, a *App) (err error) {
+func (c *cli) demoOn(ctx context.Context, a *app.App) (err error) {
 	url := a.Config.Server.Endpoint
 	if !answers(ctx, url) {
 		a.Config.Server.Listen = "127.0.0.1:0"
@@ -98,7 +99,7 @@ func answers(ctx context.Context, url string) bool {
 
 // demoKey makes a key of the first user for as long as the demo runs, a day at
 // most, and gives the user credits to spend.
-func demoKey(ctx context.Context, a *App) (key account.Plaintext, revoke func() error, err error) {
+func demoKey(ctx context.Context, a *app.App) (key account.Plaintext, revoke func() error, err error) {
 	users, err := a.Accounts.Service.Users(ctx)
 	if err != nil {
 		return "", nil, err

@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
-	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/app"
 )
 
 // stopTimeout bounds the stop of everything but the requests in flight, which
@@ -33,7 +33,7 @@ func (c *cli) serve(cmd *cobra.Command, _ []string) error {
 	return errors.Join(c.serveUntil(ctx, a), a.Close())
 }
 
-func (c *cli) serveUntil(ctx context.Context, a *App) error {
+func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 	key, err := a.Prepare(ctx)
 	if err != nil {
 		return err
@@ -51,16 +51,16 @@ func (c *cli) serveUntil(ctx context.Context, a *App) error {
 }
 
 // welcome says where the server is and what to do next.
-func (c *cli) welcome(a *App, addr net.Addr, key account.Plaintext) {
+func (c *cli) welcome(a *app.App, addr net.Addr, key account.Plaintext) {
 	url := a.Config.Server.Endpoint
 	if strings.HasSuffix(url, ":0") { // the system chose the port
 		url = configs.EndpointOf(addr.String())
 	}
-	fmt.Fprintf(c.stdout, "\nPortico %s answers on %s (%s)\n", Version, url, addr)
+	fmt.Fprintf(c.stdout, "\nPortico %s answers on %s (%s)\n", app.Version, url, addr)
 	shown := "rf_…"
 	if key != "" {
 		shown = key.Reveal()
-		fmt.Fprintf(c.stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", firstUser, shown)
+		fmt.Fprintf(c.stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", app.FirstUser, shown)
 	}
 	if !a.PTC.Service.On() {
 		fmt.Fprintf(c.stdout, "\nProgrammatic tool calling is off. Start with PTC_MODE=on to run programs.\n")
@@ -75,14 +75,7 @@ Next:
 
 %s/docs describes every route. A lost key is replaced with: bin/portico key create --user %s
 
-`, shown, url, url, firstUser)
-}
-
-// check is one line of the doctor.
-type check struct {
-	name string
-	ok   bool
-	text string
+`, shown, url, url, app.FirstUser)
 }
 
 func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
@@ -92,59 +85,18 @@ func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer func() { _ = a.Close() }()
-	at := a.Config.Server
-	checks := []check{
-		{"address", true, fmt.Sprintf("the server listens on %s; links and callers use %s", at.Listen, at.Endpoint)},
-		a.checkDatabase(ctx), a.checkObjects(ctx),
-	}
-	checks = append(checks, a.checkToolsets(ctx)...)
-	for _, f := range a.checkSandbox(ctx) {
-		checks = append(checks, check{"sandbox: " + f.Check, f.OK, f.Text})
-	}
-	for _, w := range a.Config.Warnings {
-		checks = append(checks, check{"configuration", true, "warning: " + w})
-	}
+	checks := a.Doctor(ctx)
 	bad := 0
 	for _, k := range checks {
 		mark := "ok  "
-		if !k.ok {
+		if !k.OK {
 			mark = "FAIL"
 			bad++
 		}
-		fmt.Fprintf(c.stdout, "%s  %-28s %s\n", mark, k.name, k.text)
+		fmt.Fprintf(c.stdout, "%s  %-28s %s\n", mark, k.Name, k.Text)
 	}
 	if bad > 0 {
 		return fmt.Errorf("%d of %d checks failed", bad, len(checks))
 	}
 	return nil
-}
-
-func (a *App) checkDatabase(ctx context.Context) check {
-	steps, err := a.DB.Steps(ctx)
-	if err != nil {
-		return check{"database", false, err.Error()}
-	}
-	applied := 0
-	for _, s := range steps {
-		if s.Applied {
-			applied++
-		}
-	}
-	return check{"database", true, fmt.Sprintf("%s answers, %d of %d migrations applied", a.DB.Dialect(), applied, len(steps))}
-}
-
-func (a *App) checkObjects(ctx context.Context) check {
-	const key, body = "doctor/probe.txt", "written by portico doctor"
-	err := a.Objects.Put(ctx, key, strings.NewReader(body), "text/plain")
-	var back []byte
-	if err == nil {
-		back, err = objectstore.Read(ctx, a.Objects, key, 1<<10)
-	}
-	if err == nil && string(back) != body {
-		err = errors.New("what was written came back changed")
-	}
-	if err = errors.Join(err, a.Objects.Delete(ctx, key)); err != nil {
-		return check{"object storage", false, err.Error()}
-	}
-	return check{"object storage", true, a.Config.ObjectStorage.Driver + ": written, read and deleted"}
 }

@@ -1,4 +1,6 @@
-package app
+// Package cli is the program's commands: the server, the demos, and everything an
+// operator does.
+package cli
 
 import (
 	"context"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/internal/errs"
 )
 
@@ -63,7 +66,7 @@ func (c *cli) root() *cobra.Command {
 		Short:         "Programmatic tool calling: run model-written code, execute the tools it calls",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       Version,
+		Version:       app.Version,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
 	root.PersistentFlags().StringVar(&c.file, "config", "", "configuration file (also PORTICO_CONFIG)")
@@ -107,16 +110,16 @@ func required(cmd *cobra.Command, flags ...string) {
 func (c *cli) options() configs.Options { return configs.Options{File: c.file, Environ: c.environ} }
 
 // open wires an app for a command.
-func (c *cli) open(ctx context.Context, level slog.Level) (*App, error) {
+func (c *cli) open(ctx context.Context, level slog.Level) (*app.App, error) {
 	cfg, err := configs.Load(c.options())
 	if err != nil {
 		return nil, err
 	}
-	return Open(ctx, Options{Config: cfg, Environ: environment(c.environ), Logger: c.logger(cfg.Log, level)})
+	return app.Open(ctx, app.Options{Config: cfg, Environ: environment(c.environ), Logger: c.logger(cfg.Log, level)})
 }
 
 // with opens an app, on a database that is up to date, for one command.
-func (c *cli) with(cmd *cobra.Command, work func(ctx context.Context, a *App) error) error {
+func (c *cli) with(cmd *cobra.Command, work func(ctx context.Context, a *app.App) error) error {
 	a, err := c.open(cmd.Context(), slog.LevelWarn)
 	if err != nil {
 		return err

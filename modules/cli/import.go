@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/internal/egress"
 	"github.com/portico-run/portico/modules/openapi"
 	"github.com/portico-run/portico/modules/toolset"
@@ -46,7 +47,7 @@ func (c *cli) importToolset() *cobra.Command {
 			_, err = fmt.Fprintf(c.stdout, "%s: %d methods\n", out, made.Methods)
 			return err
 		}
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			if _, err := a.Toolsets.Service.Apply(ctx, []toolset.File{{Name: o.Key, Content: made.File}}); err != nil {
 				return err
 			}

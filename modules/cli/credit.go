@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/httpapi"
@@ -51,10 +52,10 @@ func (a *amounts) or(otherwise money.Amount) money.Amount {
 }
 
 // ofUser makes a command about one user, whom the flag --user names.
-func (c *cli) ofUser(use, short string, work func(ctx context.Context, a *App, user actor.Actor, name string) error) *cobra.Command {
+func (c *cli) ofUser(use, short string, work func(ctx context.Context, a *app.App, user actor.Actor, name string) error) *cobra.Command {
 	var name string
 	cmd := c.command(use, short, cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.UserByName(ctx, name)
 			if err != nil {
 				return err
@@ -73,7 +74,7 @@ func (c *cli) creditGrant() *cobra.Command {
 		days     int
 		id, text string
 	)
-	cmd := c.ofUser("grant", "Give credits to a user", func(ctx context.Context, a *App, user actor.Actor, name string) error {
+	cmd := c.ofUser("grant", "Give credits to a user", func(ctx context.Context, a *app.App, user actor.Actor, name string) error {
 		if id == "" {
 			id = ids.New(ids.Recharge)
 		}
@@ -93,7 +94,7 @@ func (c *cli) creditGrant() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showBalance(ctx context.Context, a *App, user actor.Actor, name string) error {
+func (c *cli) showBalance(ctx context.Context, a *app.App, user actor.Actor, name string) error {
 	b, err := a.Credits.Service.Balance(ctx, user)
 	if err == nil {
 		_, err = fmt.Fprintf(c.stdout, "%s has %s credits\n", name, b.Net)
@@ -107,7 +108,7 @@ func (c *cli) creditBalance() *cobra.Command {
 
 func (c *cli) creditRefund() *cobra.Command {
 	var call, text string
-	cmd := c.ofUser("refund", "Give back what a call cost, once", func(ctx context.Context, a *App, user actor.Actor, name string) error {
+	cmd := c.ofUser("refund", "Give back what a call cost, once", func(ctx context.Context, a *app.App, user actor.Actor, name string) error {
 		n, err := a.Credits.Service.Refund(ctx, user.UID, call, text)
 		if err != nil {
 			return err
@@ -123,7 +124,7 @@ func (c *cli) creditRefund() *cobra.Command {
 
 func (c *cli) creditReport() *cobra.Command {
 	var run, from, until string
-	cmd := c.ofUser("report", "What a user was charged, by tool and model", func(ctx context.Context, a *App, user actor.Actor, _ string) error {
+	cmd := c.ofUser("report", "What a user was charged, by tool and model", func(ctx context.Context, a *app.App, user actor.Actor, _ string) error {
 		var (
 			p   billing.Period
 			r   billing.Statement
@@ -164,7 +165,7 @@ func (c *cli) creditReport() *cobra.Command {
 }
 
 func (c *cli) creditRecharges() *cobra.Command {
-	return c.ofUser("recharges", "What a user was given, newest first", func(ctx context.Context, a *App, user actor.Actor, _ string) error {
+	return c.ofUser("recharges", "What a user was given, newest first", func(ctx context.Context, a *app.App, user actor.Actor, _ string) error {
 		page, err := a.Credits.Service.Recharges(ctx, user, httpapi.PageQuery{Limit: 100})
 		if err != nil {
 			return err
@@ -185,7 +186,7 @@ func (c *cli) creditPlan() *cobra.Command {
 	)
 	cmd := c.command("plan LOOKUP_KEY", "Add or change a plan; --type free is that of users without a subscription", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, func(ctx context.Context, a *App) error {
+			return c.with(cmd, func(ctx context.Context, a *app.App) error {
 				p.LookupKey, p.Monthly, p.DailyGift = args[0], monthly.or(0), daily.or(0)
 				if err := a.Credits.Service.SetPlan(ctx, p); err != nil {
 					return err
@@ -215,7 +216,7 @@ func (c *cli) creditSubscribe() *cobra.Command {
 		sub  billing.Subscription
 		days int
 	)
-	cmd := c.ofUser("subscribe", "Give a user a plan", func(ctx context.Context, a *App, user actor.Actor, name string) error {
+	cmd := c.ofUser("subscribe", "Give a user a plan", func(ctx context.Context, a *app.App, user actor.Actor, name string) error {
 		if days > 0 {
 			sub.CancelAt = time.Now().AddDate(0, 0, days)
 		}
@@ -232,7 +233,7 @@ func (c *cli) creditSubscribe() *cobra.Command {
 }
 
 func (c *cli) creditCancel() *cobra.Command {
-	return c.ofUser("cancel", "End the subscriptions of a user; credits stay until they expire", func(ctx context.Context, a *App, user actor.Actor, name string) error {
+	return c.ofUser("cancel", "End the subscriptions of a user; credits stay until they expire", func(ctx context.Context, a *app.App, user actor.Actor, name string) error {
 		if err := a.Credits.Service.Cancel(ctx, user.UID); err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (c *cli) creditCancel() *cobra.Command {
 
 func (c *cli) creditLimit() *cobra.Command {
 	var run, day, overdraft amounts
-	cmd := c.ofUser("limit", "Set what a user may spend; what is left out follows the server's settings", func(ctx context.Context, a *App, user actor.Actor, name string) error {
+	cmd := c.ofUser("limit", "Set what a user may spend; what is left out follows the server's settings", func(ctx context.Context, a *app.App, user actor.Actor, name string) error {
 		l := billing.Limits{Run: run.amount, Day: day.amount, Overdraft: overdraft.amount}
 		if err := a.Credits.Service.SetLimits(ctx, user.UID, l); err != nil {
 			return err
@@ -269,7 +270,7 @@ func (c *cli) creditLimit() *cobra.Command {
 func (c *cli) creditRate() *cobra.Command {
 	var standard, premium, margin amounts
 	cmd := c.command("rate PROVIDER", "Set what a provider takes for a thousand calls, in dollars", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			r := billing.Rates{Standard: standard.or(0), Premium: premium.or(0), Margin: margin.or(money.Credit)}
 			if err := a.Credits.Service.SetRates(ctx, args[0], r); err != nil {
 				return err
@@ -287,7 +288,7 @@ func (c *cli) creditRate() *cobra.Command {
 
 func (c *cli) creditVerify() *cobra.Command {
 	return c.command("verify", "Prove that what was charged is what was taken and owed, for every user", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			users, wrong, err := a.Credits.Service.Verify(ctx)
 			if err != nil {
 				return err

@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/internal/actor"
 	"github.com/portico-run/portico/modules/internal/audit"
 	"github.com/portico-run/portico/modules/internal/httpapi"
@@ -18,7 +19,7 @@ import (
 )
 
 func (c *cli) migrate() *cobra.Command {
-	migrate := func(use, short string, work func(ctx context.Context, a *App) error) *cobra.Command {
+	migrate := func(use, short string, work func(ctx context.Context, a *app.App) error) *cobra.Command {
 		return c.command(use, short, cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 			a, err := c.open(cmd.Context(), slog.LevelWarn)
 			if err != nil {
@@ -28,7 +29,7 @@ func (c *cli) migrate() *cobra.Command {
 			return work(cmd.Context(), a)
 		})
 	}
-	up := migrate("up", "Apply every migration that is not applied", func(ctx context.Context, a *App) error {
+	up := migrate("up", "Apply every migration that is not applied", func(ctx context.Context, a *app.App) error {
 		n, err := a.DB.Migrate(ctx)
 		if err == nil {
 			fmt.Fprintf(c.stdout, "%d migrations applied\n", n)
@@ -36,7 +37,7 @@ func (c *cli) migrate() *cobra.Command {
 		return err
 	})
 	var all bool
-	down := migrate("down", "Revert the newest migration", func(ctx context.Context, a *App) error {
+	down := migrate("down", "Revert the newest migration", func(ctx context.Context, a *app.App) error {
 		n, err := a.DB.MigrateDown(ctx, all)
 		if err == nil {
 			fmt.Fprintf(c.stdout, "%d migrations reverted\n", n)
@@ -44,7 +45,7 @@ func (c *cli) migrate() *cobra.Command {
 		return err
 	})
 	down.Flags().BoolVar(&all, "all", false, "revert all of them; every record is lost")
-	status := migrate("status", "List the migrations", func(ctx context.Context, a *App) error {
+	status := migrate("status", "List the migrations", func(ctx context.Context, a *app.App) error {
 		steps, err := a.DB.Steps(ctx)
 		if err != nil {
 			return err
@@ -66,7 +67,7 @@ func (c *cli) key() *cobra.Command {
 	var user, name string
 	var days int
 	create := c.command("create", "Create an API key; it is shown this once", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.UserByName(ctx, user)
 			if err != nil {
 				return err
@@ -87,7 +88,7 @@ func (c *cli) key() *cobra.Command {
 
 func (c *cli) user() *cobra.Command {
 	list := c.command("list", "List every user", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			users, err := a.Accounts.Service.Users(ctx)
 			if err != nil {
 				return err
@@ -109,7 +110,7 @@ func (c *cli) user() *cobra.Command {
 	})
 	var email string
 	create := c.command("create NAME", "Create a user", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.CreateUser(ctx, args[0], email)
 			if err == nil {
 				fmt.Fprintln(c.stdout, u.UID)
@@ -120,7 +121,7 @@ func (c *cli) user() *cobra.Command {
 	create.Flags().StringVar(&email, "email", "", "the user's address")
 	token := c.command("token NAME", "Issue a session token, as the frontend's login does", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, func(ctx context.Context, a *App) error {
+			return c.with(cmd, func(ctx context.Context, a *app.App) error {
 				u, err := a.Accounts.Service.UserByName(ctx, args[0])
 				if err != nil {
 					return err
@@ -138,7 +139,7 @@ func (c *cli) user() *cobra.Command {
 
 func (c *cli) disable(use, short string, disabled bool) *cobra.Command {
 	return c.command(use, short, cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.UserByName(ctx, args[0])
 			if err != nil {
 				return err
@@ -155,7 +156,7 @@ func (c *cli) toolset() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			r, err := a.Toolsets.Service.Apply(ctx, files)
 			if err != nil {
 				return err
@@ -180,7 +181,7 @@ func (c *cli) ptc() *cobra.Command {
 	var q ptc.Question
 	explain := c.command("explain", "Say whether programmatic tool calling is on for a run, and why", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd, func(_ context.Context, a *App) error { return c.json(a.PTC.Service.Decide(q)) })
+			return c.with(cmd, func(_ context.Context, a *app.App) error { return c.json(a.PTC.Service.Decide(q)) })
 		})
 	explain.Flags().StringVar(&q.UID, "uid", "", "the user")
 	explain.Flags().StringSliceVar(&q.Toolsets, "toolsets", nil, "toolset keys, comma-separated")
@@ -193,7 +194,7 @@ func (c *cli) ptc() *cobra.Command {
 func (c *cli) audit() *cobra.Command {
 	var name string
 	cmd := c.command("audit", "List changes to keys, credentials and connections: of a user, or of operators", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return c.with(cmd, func(ctx context.Context, a *App) error {
+		return c.with(cmd, func(ctx context.Context, a *app.App) error {
 			who := actor.Actor{UID: audit.Operator}
 			if name != "" {
 				u, err := a.Accounts.Service.UserByName(ctx, name)

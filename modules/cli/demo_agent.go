@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/compact"
 	"github.com/portico-run/portico/modules/demo"
@@ -72,7 +73,7 @@ func (c *cli) demoAgentOn(ctx context.Context, options configs.Options, model *s
 	if err != nil {
 		return err
 	}
-	a, err := Open(ctx, Options{Config: cfg, Environ: environment(options.Environ), Logger: c.logger(cfg.Log, slog.LevelError)})
+	a, err := app.Open(ctx, app.Options{Config: cfg, Environ: environment(options.Environ), Logger: c.logger(cfg.Log, slog.LevelError)})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (c *cli) demoAgentOn(ctx context.Context, options configs.Options, model *s
 }
 
 // openShop loads the toolset of the made-up shop, under both of its keys.
-func openShop(ctx context.Context, a *App) error {
+func openShop(ctx context.Context, a *app.App) error {
 	var files []toolset.File
 	for _, key := range []string{demo.Shop, demo.PlainShop} {
 		content, err := demo.ShopFile(key)

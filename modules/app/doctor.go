@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/modules/sandbox/isolation"
+)
+
+// Check is one thing that the doctor looked at.
+type Check struct {
+	Name string
+	OK   bool
+	Text string
+}
+
+// Doctor looks at everything that the server needs on this machine. It starts
+// the sandbox and stops it again, and leaves nothing behind.
+func (a *App) Doctor(ctx context.Context) []Check {
+	at := a.Config.Server
+	checks := []Check{
+		{"address", true, fmt.Sprintf("the server listens on %s; links and callers use %s", at.Listen, at.Endpoint)},
+		a.checkDatabase(ctx), a.checkObjects(ctx),
+	}
+	checks = append(checks, a.checkToolsets(ctx)...)
+	for _, f := range a.checkSandbox(ctx) {
+		checks = append(checks, Check{"sandbox: " + f.Check, f.OK, f.Text})
+	}
+	for _, w := range a.Config.Warnings {
+		checks = append(checks, Check{"configuration", true, "warning: " + w})
+	}
+	return checks
+}
+
+func (a *App) checkDatabase(ctx context.Context) Check {
+	steps, err := a.DB.Steps(ctx)
+	if err != nil {
+		return Check{"database", false, err.Error()}
+	}
+	applied := 0
+	for _, s := range steps {
+		if s.Applied {
+			applied++
+		}
+	}
+	return Check{"database", true, fmt.Sprintf("%s answers, %d of %d migrations applied", a.DB.Dialect(), applied, len(steps))}
+}
+
+func (a *App) checkObjects(ctx context.Context) Check {
+	const key, body = "doctor/probe.txt", "written by portico doctor"
+	err := a.Objects.Put(ctx, key, strings.NewReader(body), "text/plain")
+	var back []byte
+	if err == nil {
+		back, err = objectstore.Read(ctx, a.Objects, key, 1<<10)
+	}
+	if err == nil && string(back) != body {
+		err = errors.New("what was written came back changed")
+	}
+	if err = errors.Join(err, a.Objects.Delete(ctx, key)); err != nil {
+		return Check{"object storage", false, err.Error()}
+	}
+	return Check{"object storage", true, a.Config.ObjectStorage.Driver + ": written, read and deleted"}
+}
+
+// checkToolsets are lines of the doctor about the toolset files.
+func (a *App) checkToolsets(ctx context.Context) []Check {
+	const name = "toolset files"
+	files, err := a.toolsetFiles()
+	if err != nil {
+		return []Check{{name, false, err.Error()}}
+	}
+	problems, err := a.Toolsets.Service.Check(ctx, files)
+	if err != nil {
+		return []Check{{name, false, err.Error()}}
+	}
+	if len(problems) == 0 {
+		return []Check{{name, true, fmt.Sprintf("%d valid", len(files))}}
+	}
+	var checks []Check
+	for _, p := range problems {
+		checks = append(checks, Check{name, false, p.Error()})
+	}
+	return checks
+}
+
+// checkSandbox looks at the machine and then, if nothing is missing, from
+// inside a sandbox.
+func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
+	c := a.sandboxConfig()
+	tool := isolation.Tool{Name: "bubblewrap", Program: "bwrap", Get: "apt-get install bubblewrap"}
+	if a.Config.Sandbox.Driver == configs.GVisor {
+		tool = isolation.Tool{Name: "gVisor", Program: "runsc", Get: "tools/runsc.sh builds it; set SANDBOX_RUNSC to the path it prints"}
+		if a.Config.Sandbox.Runsc != "" {
+			tool.Program = a.Config.Sandbox.Runsc
+		}
+	}
+	findings := isolation.Machine(tool, c.Root)
+	for _, f := range findings {
+		if !f.OK {
+			return append(findings, isolation.Finding{Check: "execution", Text: "not tried: see above"})
+		}
+	}
+	if err := a.Engine.Start(ctx); err != nil {
+		return append(findings, isolation.Finding{Check: "execution", Text: err.Error()})
+	}
+	_, inside := isolation.Probe(ctx, a.Engine)
+	if err := a.Engine.Stop(ctx); err != nil {
+		inside = append(inside, isolation.Finding{Check: "removal", Text: err.Error()})
+	}
+	return append(findings, inside...)
+}
