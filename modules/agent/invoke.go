@@ -129,15 +129,51 @@ func (toolsetRef) Schema(huma.Registry) *huma.Schema {
 		"toolset": object(map[string]*huma.Schema{"key": key}),
 		"selectedTools": {
 			Type: huma.TypeArray, Items: text("The name of a tool"),
-			Description: "The only tools of it that the run may use, also in programs, at least one; all when left out",
+			Description: "The only tools of it that the run may use, also in programs; all when left out. An empty list leaves the toolset out, with a warning",
 		},
 	})}}
 }
 
-// maxQuery is the longest message of a user's, in characters.
-const maxQuery = 200_000
+// What a request may hold. Each is looked at one by one, and may be a warning of
+// its own.
+const (
+	maxQuery    = 200_000 // characters of a message
+	maxToolsets = 200
+	maxSelected = 1000 // tools, of all toolsets
+	maxSelector = 128  // bytes of the name of one
+	maxHistory  = 100
+	maxImages   = 100
+)
+
+// bound refuses a request that holds too much of something.
+func (b invokeBody) bound() error {
+	selected := 0
+	for _, t := range b.Toolsets {
+		selected += len(t.selected)
+		if slices.ContainsFunc(t.selected, func(name string) bool { return len(name) > maxSelector }) {
+			return errs.Newf(errs.Invalid, "selectedTools has a name of more than %d bytes.", maxSelector)
+		}
+	}
+	for _, list := range []struct {
+		name      string
+		has, most int
+	}{
+		{"toolsets", len(b.Toolsets), maxToolsets},
+		{"selectedTools", selected, maxSelected},
+		{"history", len(b.History) + len(b.ResultHist), maxHistory},
+		{"input.images", len(b.Input.Images), maxImages},
+	} {
+		if list.has > list.most {
+			return errs.Newf(errs.Invalid, "%s must not have more than %d items.", list.name, list.most)
+		}
+	}
+	return nil
+}
 
 func (b invokeBody) request() (Request, error) {
+	if err := b.bound(); err != nil {
+		return Request{}, err
+	}
 	req := Request{
 		Query: b.Query, Title: b.Title, ResultID: b.ResultID, CanvasID: b.CanvasID, OneByOne: b.Parallel != nil && !*b.Parallel, Code: Code(b.PTC),
 		Asked: run.Asked{Locale: b.Locale, ModelItemID: b.ModelItemID},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/portico-run/portico/modules/catalogue"
@@ -134,10 +135,11 @@ func (j *job) warn(ctx context.Context, f toolset.Failure) {
 
 // missed warns of tools that the request selects and a toolset does not have.
 func (j *job) missed(ctx context.Context, set toolset.Definition) {
-	for _, name := range j.selected[set.Key] {
-		if !slices.ContainsFunc(set.Tools, func(t toolset.ToolDefinition) bool { return t.Name == name }) {
-			j.caution(ctx, fmt.Sprintf("Toolset %s has no tool %s, which the request selects.", set.Key, name))
-		}
+	missing := slices.DeleteFunc(slices.Clone(j.selected[set.Key]), func(name string) bool {
+		return slices.ContainsFunc(set.Tools, func(t toolset.ToolDefinition) bool { return t.Name == name })
+	})
+	if len(missing) > 0 {
+		j.caution(ctx, fmt.Sprintf("Toolset %s has no tool %s, which the request selects.", set.Key, strings.Join(missing, ", ")))
 	}
 }
 

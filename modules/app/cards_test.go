@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,4 +283,27 @@ print("function", "list_cities" in globals())
 	require.Equal(t, "finish", nothing.Status, "%v", nothing.Errors)
 	require.Contains(t, s.send(s.key, "GET", "/v1/action/result?resultId=ar-nothing", nil).raw, "Toolset demo is left out: its selectedTools is empty.")
 	require.NotEmpty(t, model.Requests())
+}
+
+// Each item of a list may cost a warning, an event or a query, so that both
+// routes refuse long ones.
+func TestARunIsAskedForWithinBounds(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, "- output: [{text: Done.}]\n")
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	many := func(n int, item any) []any { return slices.Repeat([]any{item}, n) }
+	for name, body := range map[string]map[string]any{
+		"toolsets":      {"toolsets": many(201, map[string]any{"type": "mcp", "name": "files"})},
+		"selectedTools": {"toolsets": many(2, map[string]any{"id": "demo", "selectedTools": many(501, "get_weather")})},
+		"a name":        {"toolsets": many(1, map[string]any{"id": "demo", "selectedTools": many(1, strings.Repeat("x", 129))})},
+		"history":       {"history": many(51, "ar-1"), "resultHistory": many(50, "ar-1")},
+		"input.images":  {"input": map[string]any{"images": many(101, "x")}},
+	} {
+		body["query"] = "Go"
+		for _, route := range []string{"/v1/skill/streamInvoke", "/v1/skill/invoke"} {
+			a := s.send(s.key, "POST", route, body)
+			require.Equal(t, 400, a.status, "%s: %s: %s", route, name, a.raw)
+		}
+	}
+	require.Zero(t, s.count("SELECT COUNT(*) FROM action_results"))
 }
