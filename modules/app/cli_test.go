@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -289,4 +290,20 @@ func atoi(t *testing.T, text string) int {
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err)
 	return n
+}
+
+// A server that cannot listen has made the first user already.
+func TestTheFirstKeyIsShownAlsoWhereTheStartFails(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	env := append(environ(t, databasetest.URL(t, database.SQLite)), "PORTICO_LISTEN="+taken.Addr().String())
+	code, out, errs := portico(t, env, "serve")
+	require.Equal(t, 1, code, out)
+	require.Contains(t, errs, "address already in use")
+	key := regexp.MustCompile(`rf_\w+`).FindString(out)
+	require.NotEmpty(t, key, out)
+	s := serveWith(t, append(env, "PORTICO_LISTEN=127.0.0.1:0"))
+	require.Equal(t, 200, s.send(key, "GET", "/v1/canvas/list", nil).status)
 }

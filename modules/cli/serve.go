@@ -40,6 +40,7 @@ func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 	}
 	s, err := a.Start(ctx, c.options())
 	if err != nil {
+		c.showFirst(key) // it exists now, and cannot be shown later
 		return err
 	}
 	c.welcome(a, s.Addr(), key)
@@ -48,6 +49,13 @@ func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Server.ShutdownGrace+stopTimeout)
 	defer cancel()
 	return s.Stop(ctx)
+}
+
+// showFirst shows the key of the first user when it was made just now.
+func (c *cli) showFirst(key account.Plaintext) {
+	if key != "" {
+		fmt.Fprintf(c.stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", app.FirstUser, key.Reveal())
+	}
 }
 
 // welcome says where the server is and what to do next.
@@ -60,8 +68,8 @@ func (c *cli) welcome(a *app.App, addr net.Addr, key account.Plaintext) {
 	shown := "rf_…"
 	if key != "" {
 		shown = key.Reveal()
-		fmt.Fprintf(c.stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", app.FirstUser, shown)
 	}
+	c.showFirst(key)
 	if !a.PTC.Service.On() {
 		fmt.Fprintf(c.stdout, "\nProgrammatic tool calling is off. Start with PTC_MODE=on to run programs.\n")
 	}
