@@ -35,15 +35,15 @@ test: ## Check and test everything (installs and starts what it needs)
 
 .PHONY: bench
 bench: setup ## Measure against the baselines, in one run
-	@PORTICO_RUNSC=$$(tools/runsc.sh) tools/with-services.sh --durable go run ./modules/bench
+	@PORTICO_RUNSC=$$(tools/runsc.sh) tools/with-services.sh --durable go run ./dev/bench
 
 .PHONY: soak
 soak: setup ## Run 20,000 executions and look at what they leave
-	@go run ./modules/bench -only soak
+	@go run ./dev/bench -only soak
 
 .PHONY: mutants
 mutants: ## Break the program in many ways and see whether tests notice (ONLY="name...")
-	@tools/mutants.sh $(ONLY)
+	@dev/mutants.sh $(ONLY)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/internal/actor"
 )
 
 // The form of API keys: docs/wire/refly.md#api-keys.

@@ -4,9 +4,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/account/hosttoken"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 )
 
 // Deps is what the module needs.

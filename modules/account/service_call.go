@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // CallKey makes a key for the calls of a program that a service beside this

@@ -7,8 +7,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/modules/account/hosttoken"
-	"github.com/portico-run/portico/modules/internal/actor"
 )
 
 // claims is the payload of a session token: docs/wire/refly.md#session-tokens.

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // User is a tenant.

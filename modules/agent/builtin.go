@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool"
 )

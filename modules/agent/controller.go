@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 type startedBody struct {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/portico-run/portico/modules/internal/shorten"
+	"github.com/portico-run/portico/internal/shorten"
 )
 
 // cut makes an output fit: one that is an object or a list stays valid JSON,

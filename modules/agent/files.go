@@ -9,11 +9,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/mediatype"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/frame"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/mediatype"
+	"github.com/portico-run/portico/modules/program/tables"
 )
 
 // Limits of reading files.
@@ -162,7 +162,7 @@ func (j *job) chart() Tool {
 		chartSchema, func(ctx context.Context, arguments json.RawMessage) (any, error) {
 			var in struct {
 				Table string `json:"df_name"`
-				frame.Chart
+				tables.Chart
 			}
 			if err := json.Unmarshal(arguments, &in); err != nil {
 				return nil, err
@@ -173,7 +173,7 @@ func (j *job) chart() Tool {
 	return t
 }
 
-func (j *job) draw(ctx context.Context, table string, c frame.Chart) (any, error) {
+func (j *job) draw(ctx context.Context, table string, c tables.Chart) (any, error) {
 	_, content, err := j.open(ctx, table)
 	if err != nil && !strings.HasSuffix(table, ".parquet") {
 		_, content, err = j.open(ctx, table+".parquet")

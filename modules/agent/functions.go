@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portico-run/portico/modules/internal/jsontree"
-	"github.com/portico-run/portico/modules/internal/mediatype"
+	"github.com/portico-run/portico/internal/mediatype"
+	"github.com/portico-run/portico/internal/schema/jsontree"
 	"github.com/portico-run/portico/modules/tool"
 )
 

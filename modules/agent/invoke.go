@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
 )

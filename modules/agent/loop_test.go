@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/model"
-	"github.com/portico-run/portico/modules/scripted"
 )
 
 // recorder is an observer that remembers.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model"
 )
 

@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/frame"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/wake"
-	"github.com/portico-run/portico/modules/interpreter"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/repl"
+	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sdkbundle"
@@ -54,7 +54,7 @@ type Billing interface {
 
 // Interpreters run code that finds what earlier code defined.
 type Interpreters interface {
-	Run(ctx context.Context, a actor.Actor, name string, req program.Request) (interpreter.Answer, error)
+	Run(ctx context.Context, a actor.Actor, name string, req program.Request) (repl.Answer, error)
 	Reset(ctx context.Context, a actor.Actor, name string) (bool, error)
 }
 
@@ -68,8 +68,8 @@ type Files interface {
 
 // Tables reads and draws tables.
 type Tables interface {
-	Rows(ctx context.Context, parquet []byte, from, count int) (frame.Rows, error)
-	Chart(ctx context.Context, parquet []byte, c frame.Chart) (frame.Drawing, error)
+	Rows(ctx context.Context, parquet []byte, from, count int) (tables.Rows, error)
+	Chart(ctx context.Context, parquet []byte, c tables.Chart) (tables.Drawing, error)
 }
 
 // Streams shows runs live.
@@ -135,7 +135,7 @@ func New(d Deps) *Module {
 	if d.Settings.CodeTool == "" {
 		d.Settings.CodeTool = executeCode
 	}
-	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}, counter: sync.OnceValues(compact.NewCounter)}}
+	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}, counter: sync.OnceValues(signature.NewCounter)}}
 }
 
 // Start implements lifecycle.Service: runs begin with their requests.
@@ -180,5 +180,5 @@ type Service struct {
 	active  int                                // runs that are counted in
 	running map[string]context.CancelCauseFunc // by result id and version
 	work    sync.WaitGroup
-	counter func() (*compact.Counter, error) // loads its vocabulary when it is needed
+	counter func() (*signature.Counter, error) // loads its vocabulary when it is needed
 }

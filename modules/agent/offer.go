@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/catalogue"
-	"github.com/portico-run/portico/modules/internal/database"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/agent"
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -21,13 +21,13 @@ const docs = "# Weather (`weather`)\n\n```python\nfrom refly_tools.weather impor
 // lined is a toolset of so many tools as the corpus has them, as lines.
 func lined(t *testing.T, key string, tools int) agent.Described {
 	t.Helper()
-	servers, err := compact.ReadCorpus(filepath.Join("..", "compact", "testdata", "corpus"))
+	servers, err := signature.ReadCorpus("../catalogue/signature/testdata/corpus")
 	require.NoError(t, err)
 	d := agent.Described{Key: key, Class: fmt.Sprintf(`as a class: from refly_tools.%s import C (C.tool(...) returns a dict with "status")`, key)}
 	for len(d.Lines) < tools {
 		for _, tool := range servers["github-all"] {
 			if len(d.Lines) < tools {
-				d.Lines = append(d.Lines, compact.Line("", tool))
+				d.Lines = append(d.Lines, signature.Line("", tool))
 			}
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/internal/schema/jsonschema"
+	"github.com/portico-run/portico/internal/schema/strict"
 	"github.com/portico-run/portico/modules/model"
-	"github.com/portico-run/portico/modules/strict"
 )
 
 // Tool is something a model may call.

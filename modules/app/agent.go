@@ -5,8 +5,8 @@ import (
 
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/frame"
 	"github.com/portico-run/portico/modules/model"
+	"github.com/portico-run/portico/modules/program/tables"
 )
 
 func (a *App) agents() *agent.Module {
@@ -16,7 +16,7 @@ func (a *App) agents() *agent.Module {
 		Billing: a.Credits.Service, Wake: a.Hub,
 		Access: agent.Access{
 			Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service, Files: a.Drive.Service,
-			Tables: &frame.Service{Sandbox: a.Engine, Timeout: c.Sandbox.Timeout},
+			Tables: &tables.Service{Sandbox: a.Engine, Timeout: c.Sandbox.Timeout},
 		},
 		Settings: agent.Settings{
 			Limits: agent.Limits{

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/agent"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/interpreter"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sandbox"
 )
@@ -71,7 +71,7 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 			require.False(t, reset)
 		},
 	}
-	for of, c := range map[reflect.Type]map[string]func(t *testing.T){reflect.TypeFor[*agent.Service](): tries, reflect.TypeFor[*interpreter.Service](): foreign} {
+	for of, c := range map[reflect.Type]map[string]func(t *testing.T){reflect.TypeFor[*agent.Service](): tries, reflect.TypeFor[*repl.Service](): foreign} {
 		for m := range of.Methods() {
 			try, tried := c[m.Name]
 			require.True(t, tried, "%s.%s is not tried as another user", of, m.Name)
@@ -92,7 +92,7 @@ func TestInterpretersAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	anna := actor.Actor{UID: users[0].UID, Scope: actor.Full}
 	i := s.app.Interpreters.Service
-	run := func(place, code string) interpreter.Answer {
+	run := func(place, code string) repl.Answer {
 		t.Helper()
 		o, err := i.Run(t.Context(), anna, place, program.Request{Code: code, Language: sandbox.Python, Timeout: 2 * time.Second, Plain: true})
 		require.NoError(t, err)

@@ -12,35 +12,35 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/secretbox"
+	"github.com/portico-run/portico/internal/telemetry"
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/demo"
+	"github.com/portico-run/portico/modules/connector/rest"
+	"github.com/portico-run/portico/modules/connector/vendors"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/egress"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
-	"github.com/portico-run/portico/modules/internal/objectstore"
-	"github.com/portico-run/portico/modules/internal/secretbox"
-	"github.com/portico-run/portico/modules/internal/telemetry"
-	"github.com/portico-run/portico/modules/internal/upstream"
-	"github.com/portico-run/portico/modules/internal/wake"
-	"github.com/portico-run/portico/modules/interpreter"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
-	"github.com/portico-run/portico/modules/stream"
 	"github.com/portico-run/portico/modules/tool"
 	composiotool "github.com/portico-run/portico/modules/tool/composio"
-	"github.com/portico-run/portico/modules/tool/configbased"
-	"github.com/portico-run/portico/modules/tool/legacysdk"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -77,7 +77,7 @@ type App struct {
 	Drive        *drive.Module
 	Streams      *stream.Module
 	Agents       *agent.Module
-	Interpreters *interpreter.Module
+	Interpreters *repl.Module
 	API          *httpapi.API
 	Metrics      *telemetry.Metrics
 
@@ -165,9 +165,9 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
-	a.Interpreters = interpreter.New(interpreter.Deps{
+	a.Interpreters = repl.New(repl.Deps{
 		Programs: a.Programs.Service, Sandbox: a.Engine,
-		Settings: interpreter.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
+		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents = a.agents()
 	a.register()
@@ -212,8 +212,8 @@ func (a *App) tools() *tool.Module {
 		Stores:    tool.Stores{DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub},
 		Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
 		Executors: tool.Executors{
-			toolset.ConfigBased: configbased.New(configbased.Deps{Upstream: a.upstreams, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
-			toolset.LegacySDK: legacysdk.New(legacysdk.Deps{
+			toolset.ConfigBased: rest.New(rest.Deps{Upstream: a.upstreams, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
+			toolset.LegacySDK: vendors.New(vendors.Deps{
 				Upstream: a.upstreams, Timeout: c.Tool.Timeout, Dollars: a.pricer.Dollars, ContentTokens: c.Tool.ContentTokens,
 			}),
 			toolset.ComposioOAuth:  provided,

@@ -3,8 +3,8 @@ package app
 import (
 	"context"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/stream"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/tool"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/composio/composiotest"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/tool/legacysdk/legacysdktest"
+	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
 
 // What nobody but the owner, or nobody at all, may see.
@@ -99,7 +99,7 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	}
 	require.Contains(t, g.send(g.key, "POST", "/v1/tool/execute", `{"toolsetKey":"gmail","toolName":"GMAIL_FETCH_EMAILS","arguments":{}}`).raw, "success")
 	g.composio.Fail(repeat)
-	for _, s := range []*legacysdktest.Server{g.perplexity, g.jina, g.notion, g.apify} {
+	for _, s := range []*vendorstest.Server{g.perplexity, g.jina, g.notion, g.apify} {
 		s.Fail(repeat)
 	}
 
@@ -122,7 +122,7 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 		{"gmail", "GMAIL_SEND_EMAIL", `{"to":"CANARY","body":"CANARY"}`},
 		{"perplexity", "chat_completions", `{"messages":[{"role":"user","content":"CANARY"}]}`},
 		{"jina", "read", `{"url":"https://example.com/?sig=CANARY"}`},
-		{"notion", "create_comment", `{"pageId":"` + legacysdktest.NotionPage + `","comment":"CANARY"}`},
+		{"notion", "create_comment", `{"pageId":"` + vendorstest.NotionPage + `","comment":"CANARY"}`},
 		{"apify-13f", "run13FActor", `{"manager_name":"CANARY","quarter_year":"Q2 2024","file_name":"x"}`},
 	} {
 		var arguments map[string]any
@@ -144,7 +144,7 @@ func (g *gateway) canary(toolset, name string, arguments map[string]any) string 
 func (g *gateway) nowhere(answers, ben, resultID string) {
 	g.t.Helper()
 	basic := base64.StdEncoding.EncodeToString([]byte("me:" + canaryKey))
-	credentials := []string{canaryKey, url.QueryEscape(canaryKey), url.PathEscape(canaryKey), basic, composiotest.Key, legacysdktest.Token}
+	credentials := []string{canaryKey, url.QueryEscape(canaryKey), url.PathEscape(canaryKey), basic, composiotest.Key, vendorstest.Token}
 	users := []string{canaryArgument, canaryAddress, canaryResult, canaryLink}
 	require.Contains(g.t, answers, canaryResult, "the upstream repeated nothing")
 	require.Contains(g.t, answers, "[redacted]")

@@ -19,9 +19,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/cli"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
 	sdkgen "github.com/portico-run/portico/sdkgen/cli"
 )
 
@@ -70,14 +70,14 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Equal(t, "composio: 0.299 standard, 0.897 premium for 1000 calls, times 1\n", ok("credit", "rate", "composio", "--standard", "0.299", "--premium", "0.897"))
 			require.Equal(t, "The books balance. Users: 1\n", ok("credit", "verify"))
 			require.Equal(t, "created    demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets"))
-			require.Equal(t, "toolset pets: 4 methods\n", ok("toolset", "import", "--openapi", "../openapi/testdata/pets.yaml", "--name", "pets", "--price", "2"))
-			web := httptest.NewServer(http.FileServer(http.Dir("../openapi/testdata")))
+			require.Equal(t, "toolset pets: 4 methods\n", ok("toolset", "import", "--openapi", "../connector/rest/openapi/testdata/pets.yaml", "--name", "pets", "--price", "2"))
+			web := httptest.NewServer(http.FileServer(http.Dir("../connector/rest/openapi/testdata")))
 			t.Cleanup(web.Close)
 			code, _, errs := portico(t, env, "toolset", "import", "--openapi", web.URL+"/pets.yaml", "--name", "pets")
 			require.Equal(t, 1, code)
 			require.Contains(t, errs, "prohibited", "a document at a private address needs --egress")
 			require.Contains(t, ok("toolset", "import", "--openapi", web.URL+"/pets.yaml", "--egress", "127.0.0.0/8", "--name", "pets", "--tag", "write", "--out", "-"), "- name: createPet")
-			require.Contains(t, ok("toolset", "import", "--openapi", "../openapi/testdata/pets.yaml", "--name", "pets", "--tag", "read", "--out", "-"), "- name: list_pets")
+			require.Contains(t, ok("toolset", "import", "--openapi", "../connector/rest/openapi/testdata/pets.yaml", "--name", "pets", "--tag", "read", "--out", "-"), "- name: list_pets")
 			require.Regexp(t, `(?m)^\S+  inventory\.credential  pets  *$`, ok("audit"))
 			require.Regexp(t, `(?m)^\S+  key\.create  ak-`, ok("audit", "--user", "anna"))
 			require.Equal(t, "unchanged  demo\n", ok("toolset", "apply", "-f", "../../configs/toolsets/demo.yaml"))
@@ -94,7 +94,7 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Contains(t, out, "PTC_MODE")
 			require.NotContains(t, out, strings.Repeat("0a", 32))
 			require.NotContains(t, out, strings.Repeat("s", 32))
-			require.Regexp(t, `(?m)^all +376 +87572 +13517 +84\.6 %`, ok("tools", "measure", "--corpus", "../compact/testdata/corpus"))
+			require.Regexp(t, `(?m)^all +376 +87572 +13517 +84\.6 %`, ok("tools", "measure", "--corpus", "../catalogue/signature/testdata/corpus"))
 			out = ok("doctor")
 			require.Contains(t, out, "ok    sandbox: execution")
 			require.Regexp(t, `ok    sandbox: isolation +level namespaces`, out)
@@ -235,7 +235,7 @@ func TestScriptedModelIsServed(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, []string{"scripted", "--script", "../demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
+		ended <- cli.Main(ctx, []string{"scripted", "--script", "../../dev/demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
 		_ = in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/telemetry"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/telemetry"
 )
 
 // minTimeout is the shortest time limit that callers of the code interpreter

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 //go:embed docs.html

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/configs"
-	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/sandbox/isolation"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/objectstore"
 )
 
 // Publisher makes the SDKs of users, kept in a storage.

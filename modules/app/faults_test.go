@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/composio/composiotest"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/tool/legacysdk/legacysdktest"
+	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
 
 // fault is what can go wrong between the gateway and an upstream, and what a
@@ -170,7 +170,7 @@ func testFaults(t *testing.T, d database.Dialect) {
 		require.Contains(t, got.Error, says, name)
 		require.Equal(t, records+1, g.count("SELECT count(*) FROM tool_call_results"), name)
 		require.Equal(t, 1, g.count("SELECT count(*) FROM tool_call_results WHERE status = 'failed' AND error = ? AND pk = (SELECT max(pk) FROM tool_call_results)", got.Error), name)
-		for _, secret := range []string{faultKey, composiotest.Key, legacysdktest.Token} {
+		for _, secret := range []string{faultKey, composiotest.Key, vendorstest.Token} {
 			require.NotContains(t, a.raw, secret, name)
 			require.Zero(t, g.count("SELECT count(*) FROM tool_call_results WHERE output LIKE ? OR error LIKE ?", "%"+secret+"%", "%"+secret+"%"), name)
 		}
@@ -185,7 +185,7 @@ func testFaults(t *testing.T, d database.Dialect) {
 	}
 	check("certificate error", `{"toolsetKey":"secure","toolName":"go","arguments":{}}`, "TLS_FAILED", "certificate")
 	require.Equal(t, usages, g.count("SELECT count(*) FROM credit_usages"), "a failed call was billed")
-	for _, secret := range []string{faultKey, composiotest.Key, legacysdktest.Token} {
+	for _, secret := range []string{faultKey, composiotest.Key, vendorstest.Token} {
 		require.NotContains(t, g.log.String(), secret)
 	}
 }

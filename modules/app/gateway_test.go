@@ -11,23 +11,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/composio/composiotest"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/tool/legacysdk/legacysdktest"
+	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
 
 // gateway is a server with a toolset of every type and their upstreams.
 type gateway struct {
 	*instance
 	composio                        *composiotest.Server
-	perplexity, jina, notion, apify *legacysdktest.Server
+	perplexity, jina, notion, apify *vendorstest.Server
 }
 
 func openGateway(t *testing.T, d database.Dialect, more ...string) *gateway {
 	t.Helper()
 	g := &gateway{
-		composio: composiotest.Start(t), perplexity: legacysdktest.Perplexity(t), jina: legacysdktest.Jina(t), notion: legacysdktest.Notion(t), apify: legacysdktest.Apify(t),
+		composio: composiotest.Start(t), perplexity: vendorstest.Perplexity(t), jina: vendorstest.Jina(t), notion: vendorstest.Notion(t), apify: vendorstest.Apify(t),
 	}
 	g.composio.Run = func(slug string, arguments map[string]any) (map[string]any, string) {
 		if slug == "GMAIL_GET_ATTACHMENT" {
@@ -39,7 +39,7 @@ func openGateway(t *testing.T, d database.Dialect, more ...string) *gateway {
 		return map[string]any{"slug": slug, "arguments": arguments}, ""
 	}
 	legacy := func(key, config string) string {
-		return fmt.Sprintf("{key: %s, name: %s, authType: credentials, egress: {allow: [127.0.0.0/8]}, credential: {value: %s}, config: {%s}}\n", key, key, legacysdktest.Token, config)
+		return fmt.Sprintf("{key: %s, name: %s, authType: credentials, egress: {allow: [127.0.0.0/8]}, credential: {value: %s}, config: {%s}}\n", key, key, vendorstest.Token, config)
 	}
 	dir := t.TempDir()
 	demo, err := os.ReadFile("../../configs/toolsets/demo.yaml")
@@ -161,7 +161,7 @@ func testEveryTool(t *testing.T, g *gateway) {
 	file := g.store(canvas, "note.txt", "hello")
 	code := &strings.Builder{}
 	fmt.Fprintf(code, "import json, importlib\nresults = {}\ndrawn = {'fileId': %q}\n", file.FileID)
-	for name, id := range map[string]string{"PAGE": legacysdktest.NotionPage, "DATABASE": legacysdktest.NotionDatabase, "ROW": legacysdktest.NotionRow, "USER": legacysdktest.NotionUser} {
+	for name, id := range map[string]string{"PAGE": vendorstest.NotionPage, "DATABASE": vendorstest.NotionDatabase, "ROW": vendorstest.NotionRow, "USER": vendorstest.NotionUser} {
 		fmt.Fprintf(code, "%s = %q\n", name, id)
 	}
 	code.WriteString("def block():\n    return '00000000-0000-4000-9000-000000000002'\n")
@@ -263,7 +263,7 @@ func testEveryTool(t *testing.T, g *gateway) {
 	require.Equal(t, sent, g.composio.Requests("POST /api/v3/tools/execute"))
 	a = g.send(g.key, "POST", "/v1/tool/execute", `{"toolsetKey":"gmail","toolName":"GMAIL_SEND_EMAIL","arguments":{"to":"a@b.c","body":"x","attachment":"`+g.composio.Store("public", []byte("public"))+`"}}`)
 	require.Contains(t, a.raw, "4c9184f37cff01bcdc32dc486ec36961", "what a URL answers is uploaded")
-	for _, secret := range []string{composiotest.Key, legacysdktest.Token, "shared-vantage-key"} {
+	for _, secret := range []string{composiotest.Key, vendorstest.Token, "shared-vantage-key"} {
 		require.NotContains(t, g.log.String()+o.Stdout, secret)
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/schema/jsontree"
 	"github.com/portico-run/portico/modules/catalogue/cataloguetest"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/jsontree"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -207,7 +207,7 @@ type corpus struct {
 func serveCorpus(t *testing.T) corpus {
 	t.Helper()
 	c := corpus{serve(t, databasetest.URL(t, database.SQLite)), newStandIn(t), map[string]int{}}
-	sets, err := cataloguetest.Corpus("../compact/testdata/corpus")
+	sets, err := cataloguetest.Corpus("../catalogue/signature/testdata/corpus")
 	require.NoError(t, err)
 	files := map[string]string{}
 	for _, d := range sets {

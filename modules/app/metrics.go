@@ -3,9 +3,9 @@ package app
 import (
 	"net/http"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/telemetry"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/telemetry"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every deliberate breakage of tools/mutants fits the code as it is, says in a
+// Every deliberate breakage of dev/mutants fits the code as it is, says in a
 // sentence what it breaks, and names a test that exists. Whether that test
 // notices is what make mutants tries.
 func TestMutantsFit(t *testing.T) {
 	t.Parallel()
-	patches, err := filepath.Glob(filepath.Join(root, "tools", "mutants", "*"))
+	patches, err := filepath.Glob(filepath.Join(root, "dev", "mutants", "*"))
 	require.NoError(t, err)
 	require.Greater(t, len(patches), 20)
 	defined, known := testNames(t), map[string]bool{}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // listed is a page of any list.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // scenario is a file of testdata/refly: what a frontend asks, step by step, and

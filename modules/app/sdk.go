@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/flight"
-	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/flight"
+	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/sdkgen/definition"

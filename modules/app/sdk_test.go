@@ -14,12 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/objectstore/objectstoretest"
 	"github.com/portico-run/portico/modules/app"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/objectstore"
-	"github.com/portico-run/portico/modules/internal/objectstore/objectstoretest"
 	"github.com/portico-run/portico/modules/sdkbundle"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/portico-run/portico/modules/demo"
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/modules/toolset"
 )
 

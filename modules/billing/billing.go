@@ -6,8 +6,8 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Charge is one completed call to be paid for.

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // drawDecimal draws a decimal as text, with up to so many digits before the

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // follow puts a user on a plan as their host says.

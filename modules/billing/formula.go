@@ -8,7 +8,7 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Formula is a price that depends on what goes into a call and what comes out

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // units counts the units in a value: text by tokens or bytes, pictures by their

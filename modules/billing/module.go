@@ -3,8 +3,8 @@ package billing
 import (
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 // Deps is what the module needs.

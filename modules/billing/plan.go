@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Plan is what a subscription gives.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // PriceList is what the methods of one toolset cost. The zero value prices

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tiktoken-go/tokenizer"
 
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Pricer reads price lists.

@@ -3,8 +3,8 @@ package billing
 import (
 	"context"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // ErrBadRate says what rates look like.

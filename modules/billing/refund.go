@@ -3,9 +3,9 @@ package billing
 import (
 	"context"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // ErrNotBilled says that there is nothing to give back.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Line is what one tool or model cost in a report.

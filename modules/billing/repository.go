@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/money"
 
 	"gorm.io/gorm/clause"
 )

@@ -6,8 +6,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/money"
 )
 
 type limitRow struct {

@@ -7,8 +7,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/money"
 )
 
 type planRow struct {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Service keeps credits.

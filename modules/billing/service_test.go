@@ -11,13 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
 )
 
 const credit = money.Credit

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/money"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/money"
 )
 
 // Books are one user's three columns of the ledger. Everything that was charged

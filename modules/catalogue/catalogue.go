@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/sdkbundle"
@@ -67,7 +67,7 @@ func Stubs(l sandbox.Language, sets []toolset.Definition) []sandbox.Stub {
 	for _, set := range sets {
 		for _, d := range set.Tools {
 			made := stub.New(l, stub.Tool{
-				Name: d.Name, Toolset: set.Key, Description: d.Description, Schema: d.InputSchema, Returns: compact.Result(d.OutputSchema),
+				Name: d.Name, Toolset: set.Key, Description: d.Description, Schema: d.InputSchema, Returns: signature.Result(d.OutputSchema),
 			})
 			made.Identifier = names[Ref{set.Key, d.Name}]
 			stubs = append(stubs, made)
@@ -87,12 +87,12 @@ func (c *Catalogue) Tools(toolset string) []Tool {
 	return list
 }
 
-func (t Tool) compact() compact.Tool {
-	return compact.Tool{Name: t.Name, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema}
+func (t Tool) compact() signature.Tool {
+	return signature.Tool{Name: t.Name, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema}
 }
 
 // Signature is how the function is called and what it returns.
-func (t Tool) Signature() string { return compact.Signature(t.Function, t.compact()) }
+func (t Tool) Signature() string { return signature.Signature(t.Function, t.compact()) }
 
 // Line is the signature with a comment: what the tool does and, where its class
 // method has another name, that name.
@@ -107,7 +107,7 @@ func (t Tool) line(note string) string {
 	if _, method, _ := strings.Cut(t.Method, "."); method != t.Function && method != "" {
 		notes = append(notes, "("+t.Method+")")
 	}
-	if text := compact.Comment(t.compact()); text != "" {
+	if text := signature.Comment(t.compact()); text != "" {
 		notes = append(notes, text)
 	}
 	if len(notes) == 0 {

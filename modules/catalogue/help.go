@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 )
 

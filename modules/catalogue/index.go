@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -64,7 +64,7 @@ func newIndex(sets []toolset.Definition, tools []Tool) *index {
 		x.toolsets = append(x.toolsets, t.Toolset)
 		x.add(i, x.lexicon.terms(t.Name, false), inName)
 		x.add(i, distinct(x.lexicon.terms(titles[t.Toolset], false)), inKey)
-		x.add(i, x.lexicon.terms(compact.Sentence(t.Description), false), inSentence)
+		x.add(i, x.lexicon.terms(signature.Sentence(t.Description), false), inSentence)
 		// A long description repeats itself: each of its words counts once.
 		x.add(i, distinct(x.lexicon.terms(t.Description, false)), inDescription)
 		x.add(i, distinct(x.lexicon.terms(parameterWords(t.InputSchema), false)), inParameter)

@@ -13,9 +13,9 @@ import (
 	"github.com/kljensen/snowball/english"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/catalogue/cataloguetest"
-	"github.com/portico-run/portico/modules/internal/errs"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -38,7 +38,7 @@ func testQuestions(t *testing.T, file string, most int) {
 	t.Helper()
 	questions, err := cataloguetest.Questions(filepath.Join("testdata", file))
 	require.NoError(t, err)
-	sets, err := cataloguetest.Corpus(filepath.Join("..", "compact", "testdata", "corpus"))
+	sets, err := cataloguetest.Corpus("signature/testdata/corpus")
 	require.NoError(t, err)
 	c := catalogue.New(sets, nil)
 	missed := cataloguetest.Missed(c, questions)
@@ -64,7 +64,7 @@ func TestQuestionsAreFair(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, others, 60)
 	questions = append(questions, others...)
-	sets, err := cataloguetest.Corpus(filepath.Join("..", "compact", "testdata", "corpus"))
+	sets, err := cataloguetest.Corpus("signature/testdata/corpus")
 	require.NoError(t, err)
 	tools, servers, asked := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, s := range sets {

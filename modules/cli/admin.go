@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/audit"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/app"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/audit"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/app"
-	"github.com/portico-run/portico/modules/internal/errs"
 )
 
 // Main runs the program and returns its exit code: 0 for success, 1 for

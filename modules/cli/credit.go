@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
 )
 
 func (c *cli) credit() *cobra.Command {

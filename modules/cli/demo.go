@@ -19,13 +19,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/demo"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/money"
 )
 
 // demoCredits is what the demo's user gets to spend, once.
@@ -129,7 +129,7 @@ type demonstration struct {
 }
 
 func (d demonstration) run(ctx context.Context) error {
-	fmt.Fprintf(d.out, "\nThe program (modules/demo/program.py) makes 12 tool calls, 8 of them at once, and one fails.\n\n")
+	fmt.Fprintf(d.out, "\nThe program (dev/demo/program.py) makes 12 tool calls, 8 of them at once, and one fails.\n\n")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type ended struct {

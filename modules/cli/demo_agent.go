@@ -18,12 +18,12 @@ import (
 	"syscall"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/dev/scripted"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/compact"
-	"github.com/portico-run/portico/modules/demo"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/scripted"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -136,7 +136,7 @@ type agentDemo struct {
 }
 
 func (d agentDemo) run(ctx context.Context) error {
-	fmt.Fprintf(d.out, "The model is SCRIPTED: it says what modules/demo/agent.yaml says. All else is real.\n\n")
+	fmt.Fprintf(d.out, "The model is SCRIPTED: it says what dev/demo/agent.yaml says. All else is real.\n\n")
 	canvas, err := d.upload(ctx)
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (d agentDemo) chart(ctx context.Context, canvas string) error {
 
 // compare shows what both ways cost.
 func (d agentDemo) compare(ctx context.Context, coded, plain asked) error {
-	counter, err := compact.NewCounter()
+	counter, err := signature.NewCounter()
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (d agentDemo) compare(ctx context.Context, coded, plain asked) error {
 }
 
 // promptTokens counts what the model reads of a request.
-func promptTokens(c *compact.Counter, raw []byte) (int, error) {
+func promptTokens(c *signature.Counter, raw []byte) (int, error) {
 	var body struct {
 		Input json.RawMessage `json:"input"`
 		Tools json.RawMessage `json:"tools"`

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/modules/app"
-	"github.com/portico-run/portico/modules/internal/egress"
-	"github.com/portico-run/portico/modules/openapi"
+	"github.com/portico-run/portico/modules/connector/rest/openapi"
 	"github.com/portico-run/portico/modules/toolset"
 )
 

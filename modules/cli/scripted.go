@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portico-run/portico/modules/scripted"
+	"github.com/portico-run/portico/dev/scripted"
 )
 
 // scripted holds the command that serves a scripted model.
@@ -34,7 +34,7 @@ func (c *cli) scripted() *cobra.Command {
 		<-ctx.Done()
 		return end()
 	})
-	serve.Flags().StringVar(&file, "script", "", "the script, such as modules/demo/agent.yaml")
+	serve.Flags().StringVar(&file, "script", "", "the script, such as dev/demo/agent.yaml")
 	serve.Flags().StringVar(&listen, "listen", "127.0.0.1:5802", "address to serve on")
 	required(serve, "script")
 	return serve

@@ -6,18 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 )
 
 // tools holds the commands about how tools are shown to models.
 func (c *cli) tools() *cobra.Command {
 	var dir string
 	measure := c.command("measure", "Count what tools cost in a prompt, as definitions and as lines", cobra.NoArgs, func(*cobra.Command, []string) error {
-		servers, err := compact.ReadCorpus(dir)
+		servers, err := signature.ReadCorpus(dir)
 		if err != nil {
 			return err
 		}
-		counter, err := compact.NewCounter()
+		counter, err := signature.NewCounter()
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (c *cli) tools() *cobra.Command {
 			return err
 		}
 		_, err = fmt.Fprintf(c.stdout, "\nOn average, over the servers with five tools or more, signatures save %.1f %% and lines %.1f %%. Tokens of o200k_base.\n",
-			100*total.Average(5, compact.Measurement.SignaturesSaved), 100*total.Average(5, compact.Measurement.LinesSaved))
+			100*total.Average(5, signature.Measurement.SignaturesSaved), 100*total.Average(5, signature.Measurement.LinesSaved))
 		return err
 	})
 	measure.Flags().StringVar(&dir, "corpus", "", "folder of answers to tools/list, one JSON file for each server")

@@ -10,10 +10,10 @@ import (
 	"path"
 	"strconv"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 )
 
 func (c controller) registerFiles(raw func(httpapi.Operation, handler)) {

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/mediatype"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/mediatype"
 )
 
 // File is one file of a session.

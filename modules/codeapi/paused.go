@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/portico-run/portico/modules/internal/lifecycle"
+	"github.com/portico-run/portico/internal/lifecycle"
 )
 
 // paused holds the programs of this process that may be continued.

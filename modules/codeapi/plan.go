@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 

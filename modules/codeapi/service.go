@@ -7,10 +7,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/objectstore"
 )
 
 // Service keeps sessions with files and runs programs in them.

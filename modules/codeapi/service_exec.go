@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 

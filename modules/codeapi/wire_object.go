@@ -6,8 +6,8 @@ import (
 	"path"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // objectBody describes a file as clients of all generations read it.

@@ -3,8 +3,8 @@ package codeapi
 import (
 	"net/http"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // headerWorker names the machine that a host chose for the caller's code.

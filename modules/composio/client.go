@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/portico-run/portico/modules/internal/upstream"
+	"github.com/portico-run/portico/internal/upstream"
 )
 
 // Deps is what a client needs.

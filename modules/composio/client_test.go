@@ -17,10 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/composio/composiotest"
-	"github.com/portico-run/portico/modules/internal/egress"
-	"github.com/portico-run/portico/modules/internal/upstream"
 )
 
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"github.com/portico-run/portico/modules/internal/upstream"
+	"github.com/portico-run/portico/internal/upstream"
 )
 
 // File is a file that was stored at the service, as tools take it.

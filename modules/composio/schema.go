@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 
-	"github.com/portico-run/portico/modules/internal/jsontree"
+	"github.com/portico-run/portico/internal/schema/jsontree"
 )
 
 // uploadable marks parameters of the service that take a file.

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/table"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/table"
 )
 
 type controller struct{ *Service }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/table"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/objectstore"
-	"github.com/portico-run/portico/modules/table"
 )
 
 var (

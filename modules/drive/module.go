@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/objectstore"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/objectstore"
 )
 
 // Canvases says whose a canvas is.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/mediatype"
-	"github.com/portico-run/portico/modules/table"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/mediatype"
+	"github.com/portico-run/portico/internal/table"
 )
 
 // Content is a file that comes in. Name may be any text; CleanName is applied.

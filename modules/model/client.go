@@ -14,7 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 
-	"github.com/portico-run/portico/modules/internal/redact"
+	"github.com/portico-run/portico/internal/redact"
 )
 
 // Config says which model is asked, and where.

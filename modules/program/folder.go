@@ -9,10 +9,10 @@ import (
 	"io"
 	"slices"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 

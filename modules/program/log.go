@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 // What a program asks about its tools. Answers are {"text": …}.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/run"
 )
 

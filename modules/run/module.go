@@ -10,7 +10,7 @@ package run
 import (
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // Deps is what the module needs.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // Outside is the owner, in leases, of what a service beside this server

@@ -3,7 +3,7 @@ package run
 import (
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 )
 
 type canvasRow struct {

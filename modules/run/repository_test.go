@@ -3,8 +3,8 @@ package run
 import (
 	"testing"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 )
 
 func TestRowsMatchTheSchema(t *testing.T) {

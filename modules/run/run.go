@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // Status says how far a run is: docs/wire/refly.md#runs.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/ids"
 )
 
 // Service holds the rules of runs, their events and their canvases.

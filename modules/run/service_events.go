@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // Append adds an event, and its message if it has one, to a run that has not

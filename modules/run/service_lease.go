@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // Renew says that the process with that name still keeps its running runs

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 )
 
 // AddMessage adds a message to a run that has not ended. It returns ErrMissing

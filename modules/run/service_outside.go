@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 )
 
 // Register returns the run that a service executes for the actor: the one that

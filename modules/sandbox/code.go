@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // PrepareCode makes a program of what a caller, or a model, sends as one: a

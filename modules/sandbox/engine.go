@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // Deps is what an engine needs.

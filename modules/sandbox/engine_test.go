@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // Refusals of jobs whose owner, or whose server, has as many as may be. All of

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/tool"
 )
 

@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
 )
 

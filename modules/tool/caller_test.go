@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/actor"
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/modules/tool"
 )
 

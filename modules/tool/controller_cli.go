@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 type runCallsInput struct {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/portico-run/portico/modules/internal/money"
-	"github.com/portico-run/portico/modules/internal/upstream"
+	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 )
 
 // Bound is how many calls there may be: at once, and begun in a second. Zero is

@@ -9,10 +9,10 @@ import (
 	"io"
 	"net/url"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/objectstore"
-	"github.com/portico-run/portico/modules/internal/shorten"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/shorten"
 )
 
 // fit shortens an answer whose data is over the cap, for the record and for

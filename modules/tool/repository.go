@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
 )
 

@@ -3,7 +3,7 @@ package tool
 import (
 	"gorm.io/gorm"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/run"
 )
 

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/budget"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/jsonschema"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/modules/tool/resource"
 )
 

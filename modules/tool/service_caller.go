@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/ids"
 )
 
 // ErrProgramMissing is the key of a program without a program.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/run"
 )
 

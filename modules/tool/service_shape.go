@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/jsontree"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/schema/jsontree"
 )
 
 // lookBack is among how many of a user's newest calls a success is looked for.

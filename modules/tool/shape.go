@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portico-run/portico/modules/internal/jsontree"
+	"github.com/portico-run/portico/internal/schema/jsontree"
 )
 
 // Limits of a shape: it is read by a model, for orientation.

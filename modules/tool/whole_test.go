@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/budget"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/modules/tool"
 )
 

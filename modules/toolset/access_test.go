@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/toolset"
 )
 

@@ -1,9 +1,9 @@
 package toolset
 
 import (
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/audit"
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/audit"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // audit keeps who changed a credential or a connection.

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/jsonschema"
 	"github.com/portico-run/portico/modules/ptc"
 )
 

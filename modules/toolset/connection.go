@@ -7,12 +7,12 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/ids"
-	"github.com/portico-run/portico/modules/internal/upstream"
 )
 
 // Accounts are the accounts of users at other services.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
 )
 
 // How long one process may take to connect a shared account before another one

@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/composio/composiotest"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/egress"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/toolset"
 )
 

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/httpapi"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 func (c controller) registerLists(api *httpapi.API) {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/legacy"
 )
 

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/lifecycle"
+	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/httpapi"
-	"github.com/portico-run/portico/modules/internal/lifecycle"
-	"github.com/portico-run/portico/modules/internal/secretbox"
 	"github.com/portico-run/portico/modules/legacy"
 )
 

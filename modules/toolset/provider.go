@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/upstream"
 )
 
 // Provider lists tools that other services offer.

@@ -9,7 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 )
 
 // repository is the tables toolsets, toolset_inventory, tool_methods,

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/database"
+	"github.com/portico-run/portico/internal/database"
 
 	"gorm.io/gorm/clause"
 )

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/audit"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/audit"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 )
 
 // Report says what Apply did, by toolset key in the order of the files.

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/internal/errs"
 )
 
 // Kind says what executes a toolset's methods.

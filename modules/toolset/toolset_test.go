@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/database"
-	"github.com/portico-run/portico/modules/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/internal/errs"
-	"github.com/portico-run/portico/modules/internal/money"
-	"github.com/portico-run/portico/modules/internal/secretbox"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/toolset"
 )

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/portico-run/portico/modules/catalogue"
-	"github.com/portico-run/portico/modules/compact"
+	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -36,7 +36,7 @@ func Questions(path string) ([]Question, error) {
 
 // Corpus reads the tools of public servers, each server as a toolset.
 func Corpus(dir string) ([]toolset.Definition, error) {
-	servers, err := compact.ReadCorpus(dir)
+	servers, err := signature.ReadCorpus(dir)
 	if err != nil {
 		return nil, err
 	}

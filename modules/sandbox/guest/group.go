@@ -16,7 +16,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"github.com/portico-run/portico/modules/internal/ids"
+	"github.com/portico-run/portico/internal/ids"
 )
 
 // Groups makes control groups below that of the server: with them the kernel

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
 )

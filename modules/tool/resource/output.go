@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
+	"github.com/portico-run/portico/internal/mediatype"
+	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/internal/actor"
-	"github.com/portico-run/portico/modules/internal/budget"
-	"github.com/portico-run/portico/modules/internal/mediatype"
-	"github.com/portico-run/portico/modules/internal/objectstore"
 )
 
 // Temporary is a file of a call without a canvas. It can be fetched for a day.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/billing"
+)
+
+// portico is a server in this process over an empty PostgreSQL database.
+type portico struct {
+	app  *app.App
+	url  string
+	db   string // URL of the database
+	demo string // URL of the upstream
+	keys []string
+	uids []string
+	stop func() error
+}
+
+// startPortico starts a server with some users that have credits.
+func startPortico(ctx context.Context, users int, more ...string) (*portico, error) {
+	db, drop, err := newDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "portico-bench-")
+	if err != nil {
+		return nil, err
+	}
+	listen, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env := append([]string{
+		"DATABASE_URL=" + db, "DATABASE_MAX_CONNECTIONS=32", "OBJECT_STORAGE_FOLDER=" + dir, "PORTICO_LISTEN=127.0.0.1:0",
+		"DEMO_LISTEN=" + listen, "PTC_MODE=on", "SANDBOX_POOL=0", "TOOL_RATE_PER_KEY=0", "TOOL_RATE_PER_RUN=0", "LOG_LEVEL=error", "HOME=" + os.Getenv("HOME"),
+	}, more...)
+	c, err := configs.Load(configs.Options{Environ: env})
+	if err != nil {
+		return nil, err
+	}
+	a, err := app.Open(ctx, app.Options{Config: c, Environ: map[string]string{"HOME": os.Getenv("HOME")}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	s, err := a.Start(ctx, configs.Options{})
+	if err != nil {
+		return nil, err
+	}
+	p := &portico{app: a, url: "http://" + s.Addr().String(), db: db, demo: demo.URL(listen)}
+	p.stop = func() error {
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(s.Stop(ctx), a.Close(), drop(ctx), os.RemoveAll(dir))
+	}
+	for n := range users {
+		if err := p.addUser(ctx, fmt.Sprintf("user%d", n)); err != nil {
+			return nil, errors.Join(err, p.stop())
+		}
+	}
+	return p, nil
+}
+
+func (p *portico) addUser(ctx context.Context, name string) error {
+	u, err := p.app.Accounts.Service.CreateUser(ctx, name, "")
+	if err != nil {
+		return err
+	}
+	_, key, err := p.app.Accounts.Service.CreateKey(ctx, actor.Actor{UID: u.UID, Scope: actor.Full}, "bench", 0)
+	if err != nil {
+		return err
+	}
+	p.keys, p.uids = append(p.keys, key.Reveal()), append(p.uids, u.UID)
+	return p.app.Credits.Service.Grant(ctx, u.UID, billing.Recharge{
+		ID: ids.New(ids.Recharge), Amount: 1_000_000 * money.Credit, Source: "bench", ExpiresAt: time.Now().AddDate(1, 0, 0),
+	})
+}
+
+// newDatabase makes an empty database on the server the environment names.
+func newDatabase(ctx context.Context) (address string, drop func(context.Context) error, err error) {
+	server := os.Getenv("PORTICO_TEST_POSTGRES_URL")
+	if server == "" {
+		return "", nil, errors.New("PORTICO_TEST_POSTGRES_URL is not set: use make bench")
+	}
+	name := "bench_" + ids.New("x")[2:]
+	exec := func(ctx context.Context, sql string) error {
+		conn, err := pgx.Connect(ctx, server)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, sql)
+		return errors.Join(err, conn.Close(ctx))
+	}
+	if err := exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", nil, err
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", nil, err
+	}
+	u.Path = "/" + name
+	return u.String(), func(ctx context.Context) error { return exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
+}
+
+func freeAddress(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// client keeps as many connections alive as there are workers.
+func client() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}
+}

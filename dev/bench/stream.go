@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/modules/run"
+)
+
+const (
+	streams      = 200
+	streamRuns   = 20 // each watched by ten
+	streamEvents = 50 // of each run
+)
+
+// benchStream measures the way of an event from its commit to a client, with
+// many clients watching; the baseline is the median of the same.
+func benchStream(ctx context.Context) (_ []result, err error) {
+	p, err := startPortico(ctx, 1, "PTC_POLL_INTERVAL_MS=60000")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	who := actor.Actor{UID: p.uids[0], Scope: actor.Full}
+	w := &watching{committed: map[string]time.Time{}}
+	var runs []run.Run
+	for range streamRuns {
+		r, err := p.app.Runs.Service.Create(ctx, who, run.CreateParams{Title: "bench"})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	var all sync.WaitGroup
+	var ready sync.WaitGroup
+	c := client()
+	for n := range streams {
+		ready.Add(1)
+		all.Go(func() { w.watch(ctx, c, p, runs[n%streamRuns].ResultID, ready.Done) })
+	}
+	ready.Wait()
+	for range streamEvents {
+		for _, r := range runs {
+			var seq int64
+			err := p.app.DB.InTx(ctx, func(tx database.Tx) (err error) {
+				seq, err = p.app.Runs.Service.Append(ctx, tx, who.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log})
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			w.commit(r.ResultID, seq)
+		}
+	}
+	for _, r := range runs {
+		if err := p.app.DB.InTx(ctx, func(tx database.Tx) error {
+			return p.app.Runs.Service.Finish(ctx, tx, who.UID, r.ResultID, r.Version, run.Finish{Status: run.Done})
+		}); err != nil {
+			return nil, err
+		}
+	}
+	all.Wait()
+	if w.err != nil {
+		return nil, w.err
+	}
+	if want := streamEvents * streams; len(w.took) != want {
+		return nil, fmt.Errorf("%d events arrived, not %d", len(w.took), want)
+	}
+	p50, p99 := percentile(w.took, 0.5), percentile(w.took, 0.99)
+	return []result{{
+		what: fmt.Sprintf("commit → event at a client, %d streams, p99 (baseline: p50)", streams), measured: ms(p99), baseline: ms(p50),
+		ratio: times(p99, p50), target: "≤ 50 ms", holds: p99 <= 50*time.Millisecond,
+	}}, nil
+}
+
+// watching compares when events were committed with when they arrived.
+type watching struct {
+	mu        sync.Mutex
+	committed map[string]time.Time
+	waiting   map[string][]time.Time // arrived before commit was told
+	took      []time.Duration
+	err       error
+}
+
+func (w *watching) commit(resultID string, seq int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.committed[fmt.Sprint(resultID, " ", seq)] = time.Now()
+	for range w.waiting[fmt.Sprint(resultID, " ", seq)] {
+		w.took = append(w.took, 0)
+	}
+}
+
+func (w *watching) arrive(resultID, seq string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := resultID + " " + seq
+	if at, ok := w.committed[key]; ok {
+		w.took = append(w.took, time.Since(at))
+		return
+	}
+	if w.waiting == nil {
+		w.waiting = map[string][]time.Time{}
+	}
+	w.waiting[key] = append(w.waiting[key], time.Now())
+}
+
+func (w *watching) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = errors.Join(w.err, err)
+}
+
+func (w *watching) watch(ctx context.Context, c *http.Client, p *portico, resultID string, ready func()) {
+	ready = sync.OnceFunc(ready)
+	defer ready()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/v1/action/"+resultID+"/events", nil)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	r.Header.Set("X-API-Key", p.keys[0])
+	resp, err := c.Do(r)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	var id string
+	for lines.Scan() {
+		line := lines.Text()
+		if rest, ok := strings.CutPrefix(line, "id: "); ok {
+			id = rest
+		}
+		switch {
+		case strings.HasPrefix(line, `data: {"event":"start"`):
+			ready()
+		case strings.HasPrefix(line, `data: {"event":"log"`):
+			w.arrive(resultID, id)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		w.fail(err)
+	}
+}

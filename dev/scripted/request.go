@@ -1,0 +1,144 @@
+package scripted
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portico-run/portico/internal/schema/strict"
+)
+
+// request is what the server reads of a request.
+type request struct {
+	Model  string `json:"model"`
+	Stream bool   `json:"stream"`
+	Input  json.RawMessage
+	Tools  []struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Strict      bool            `json:"strict"`
+	} `json:"tools"`
+	ToolChoice json.RawMessage `json:"tool_choice"`
+
+	items []item
+	size  int
+}
+
+type item struct {
+	ID     string          `json:"id"`
+	Type   string          `json:"type"`
+	Role   string          `json:"role"`
+	CallID string          `json:"call_id"`
+	Text   json.RawMessage `json:"content"`
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// sentence is a refusal in the service's own words.
+type sentence string
+
+// Error implements error.
+func (s sentence) Error() string { return string(s) }
+
+func refuseText(format string, args ...any) error { return sentence(fmt.Sprintf(format, args...)) }
+
+// read refuses what the service refuses, in its words.
+func read(raw []byte) (request, error) {
+	req := request{size: len(raw)}
+	if err := json.Unmarshal(raw, &req); err != nil {
+		return req, refuseText("We could not parse the JSON body of your request: %v", err)
+	}
+	if req.Model == "" {
+		return req, refuseText("Missing required parameter: 'model'.")
+	}
+	var text string
+	if json.Unmarshal(req.Input, &text) == nil {
+		req.items = []item{{Type: "message", Role: "user"}}
+	} else if err := json.Unmarshal(req.Input, &req.items); err != nil || len(req.items) == 0 {
+		return req, refuseText("Missing required parameter: 'input'.")
+	}
+	names := map[string]bool{}
+	for i, t := range req.Tools {
+		switch {
+		case t.Type != "function":
+			continue
+		case !toolName.MatchString(t.Name):
+			return req, refuseText("Invalid 'tools[%d].name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
+		case names[t.Name]:
+			return req, refuseText("Duplicate tool name %q.", t.Name)
+		}
+		names[t.Name] = true
+		if t.Strict {
+			if err := strict.Verify(t.Parameters); err != nil {
+				return req, refuseText("Invalid schema for function '%s': %v", t.Name, err)
+			}
+		}
+	}
+	return req, req.calls()
+}
+
+// calls checks that every call has its output, and every output its call.
+func (r request) calls() error {
+	open := map[string]bool{}
+	known := map[string]bool{}
+	for _, it := range r.items {
+		switch it.Type {
+		case "function_call":
+			open[it.CallID], known[it.CallID] = true, true
+		case "function_call_output":
+			if !known[it.CallID] {
+				return refuseText("No tool call found for function call output with call_id %s.", it.CallID)
+			}
+			delete(open, it.CallID)
+		}
+	}
+	for id := range open {
+		return refuseText("No tool output found for function call %s.", id)
+	}
+	return nil
+}
+
+// ownID finds the turn in the ids that the server gives its items.
+var ownID = regexp.MustCompile(`_scripted_(\d+)_`)
+
+// turn is the number of the turn that answers the request.
+func (r request) turn(s Script) int {
+	next := 0
+	for _, it := range r.items {
+		if m := ownID.FindStringSubmatch(it.ID); m != nil {
+			if n, err := strconv.Atoi(m[1]); err == nil {
+				next = max(next, n+1)
+			}
+		}
+	}
+	if next > 0 {
+		return next
+	}
+	said := r.last()
+	return max(0, slices.IndexFunc(s.Turns, func(t Turn) bool { return t.On != "" && strings.Contains(said, t.On) }))
+}
+
+// last is what the user said last, as JSON.
+func (r request) last() string {
+	for _, it := range slices.Backward(r.items) {
+		if it.Role == "user" {
+			return string(it.Text)
+		}
+	}
+	return ""
+}
+
+// first tells conversations apart: by what the user said first.
+func (r request) first() string {
+	for _, it := range r.items {
+		if it.Role == "user" {
+			return string(it.Text)
+		}
+	}
+	return ""
+}

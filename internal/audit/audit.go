@@ -1,0 +1,51 @@
+// Package audit keeps who changed a credential, a key or a connection, in the
+// transaction that changes it. It never keeps what was changed to what.
+package audit
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+)
+
+// Event is one change.
+type Event struct {
+	PK        int64
+	UID       string // whose thing it is
+	KeyID     string // the API key that asked for it; empty for a session, an operator or the server
+	Action    string // "key.create", "toolset.update", …
+	Subject   string // id or key of the thing
+	Detail    map[string]string
+	CreatedAt time.Time
+}
+
+// Operator is whose things are those that no user has.
+const Operator = "operator"
+
+// Write keeps a change by an actor. Detail holds names and ids, never a secret.
+func Write(tx database.Tx, a actor.Actor, action, subject string, detail map[string]string, at time.Time) error {
+	if detail == nil {
+		detail = map[string]string{}
+	}
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	return insert(tx, eventRow{UID: a.UID, KeyID: a.KeyID, Action: action, Subject: subject, Detail: string(text), CreatedAt: at})
+}
+
+// List returns the changes to what a user has, newest first, and one more than
+// the window where there are more; and how many there are, where it counts.
+func List(h database.Handle, uid string, w database.Window) ([]Event, *int64, error) {
+	rows, total, err := list(h, uid, w)
+	events := make([]Event, len(rows))
+	for i, r := range rows {
+		events[i] = Event{PK: r.PK, UID: r.UID, KeyID: r.KeyID, Action: r.Action, Subject: r.Subject, CreatedAt: r.CreatedAt.UTC()}
+		if err := json.Unmarshal([]byte(r.Detail), &events[i].Detail); err != nil {
+			return nil, nil, err
+		}
+	}
+	return events, total, err
+}

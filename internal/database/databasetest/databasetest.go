@@ -1,0 +1,228 @@
+// Package databasetest gives tests real databases: an empty migrated SQLite
+// file and a clone of a migrated PostgreSQL template.
+package databasetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/migrations"
+)
+
+// EnvPostgres names the variable with the address of the PostgreSQL server
+// that tests may fill with databases. The test script starts one.
+const EnvPostgres = "PORTICO_TEST_POSTGRES_URL"
+
+const connections = 8
+
+// Each runs a test once per database, side by side.
+func Each(t *testing.T, test func(t *testing.T, db *database.DB)) {
+	t.Helper()
+	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			test(t, Open(t, d, nil))
+		})
+	}
+}
+
+// Open returns an empty, migrated database that goes away with the test.
+// Notify may be nil.
+func Open(t *testing.T, d database.Dialect, notify func(topic string)) *database.DB {
+	t.Helper()
+	return OpenURL(t, URL(t, d), notify)
+}
+
+// OpenURL opens a database of URL once more, as a second process would.
+func OpenURL(t *testing.T, address string, notify func(topic string)) *database.DB {
+	t.Helper()
+	db, err := database.Open(t.Context(), database.Config{
+		URL: address, MaxConnections: connections, Notify: notify,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// URL returns the address of an empty, migrated database that goes away with
+// the test.
+func URL(t *testing.T, d database.Dialect) string {
+	t.Helper()
+	if d == database.Postgres {
+		return clone(t)
+	}
+	address := EmptyURL(t, d)
+	db, err := database.Open(t.Context(), database.Config{URL: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// EmptyURL returns the address of a database without any table.
+func EmptyURL(t *testing.T, d database.Dialect) string {
+	t.Helper()
+	if d == database.SQLite {
+		return "sqlite:" + filepath.Join(t.TempDir(), "portico.db")
+	}
+	name := "test_" + strings.ReplaceAll(ids.New("e"), "-", "_")
+	admin(t, "CREATE DATABASE "+name)
+	dropAfter(t, name)
+	return withDatabase(t, name)
+}
+
+// clone copies the template database, which is built once per content of the
+// migrations under a temporary name and renamed: a crash leaves no half-built
+// template.
+func clone(t *testing.T) string {
+	t.Helper()
+	template := "template_" + migrationsHash(t)
+	conn := connect(t, server(t))
+	defer closeConn(t, conn)
+
+	const lockID = 7_012_022
+	exec(t, conn, fmt.Sprintf("SELECT pg_advisory_lock(%d)", lockID))
+	var exists bool
+	if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", template).Scan(&exists); err != nil {
+		t.Fatal(err)
+	}
+	if !exists {
+		building := template + "_building"
+		exec(t, conn, "DROP DATABASE IF EXISTS "+building)
+		exec(t, conn, "CREATE DATABASE "+building)
+		migrate(t, withDatabase(t, building))
+		exec(t, conn, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, template))
+	}
+	exec(t, conn, fmt.Sprintf("SELECT pg_advisory_unlock(%d)", lockID))
+
+	name := "test_" + strings.ReplaceAll(ids.New("c"), "-", "_")
+	exec(t, conn, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY = FILE_COPY", name, template))
+	dropAfter(t, name)
+	return withDatabase(t, name)
+}
+
+func migrate(t *testing.T, address string) {
+	t.Helper()
+	db, err := database.Open(t.Context(), database.Config{URL: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func migrationsHash(t *testing.T) string {
+	t.Helper()
+	files, err := migrations.Postgres()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := sha256.New()
+	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(files, path)
+		_, _ = fmt.Fprintf(h, "%s %d\n%s", path, len(b), b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+func server(t *testing.T) string {
+	t.Helper()
+	address := os.Getenv(EnvPostgres)
+	if address == "" {
+		t.Fatalf("%s is not set: run the tests with `make test`, or start a server with `tools/postgres.sh start`", EnvPostgres)
+	}
+	return address
+}
+
+func withDatabase(t *testing.T, name string) string {
+	t.Helper()
+	u, err := url.Parse(server(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func dropAfter(t *testing.T, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, server(t))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close(ctx) }()
+		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func admin(t *testing.T, statement string) {
+	t.Helper()
+	conn := connect(t, server(t))
+	defer closeConn(t, conn)
+	exec(t, conn, statement)
+}
+
+func connect(t *testing.T, address string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func closeConn(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func exec(t *testing.T, conn *pgx.Conn, statement string) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}

@@ -1,0 +1,173 @@
+// Package httpapi is the HTTP floor: the only place that knows the web
+// framework. Modules register operations as plain functions; this package
+// decodes, authenticates, maps errors and writes the envelope.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+)
+
+// Access says who may call an operation.
+type Access int
+
+const (
+	// User is a credential with the full scope of its user; the default.
+	User Access = iota
+	// Tools is any credential that may execute tools, a sandbox's temporary
+	// key included.
+	Tools
+	// Code is any credential that may run code, a host's signed token included.
+	Code
+	// Public needs no credential.
+	Public
+)
+
+// Operation describes one route for the router and the OpenAPI document.
+type Operation struct {
+	ID          string // unique, lower-case words with dashes
+	Method      string
+	Path        string // parameters as {name}
+	Summary     string
+	Description string
+	Tag         string
+	Access      Access
+	// Errors are the codes it answers with beyond those every operation has.
+	Errors []errs.Code
+	// BodyLimit is the largest body in bytes; zero means the server's limit.
+	BodyLimit int64
+	// Body and Answers describe a Raw operation's JSON for the document: a value
+	// of the type of the body, and of each type of the answer.
+	Body    any
+	Answers []any
+	// Aliases are further paths of a Raw operation, with the same parameters.
+	Aliases []string
+	// Refusal is the body of an error of a Raw operation whose callers expect
+	// another form than the envelope.
+	Refusal func(e *errs.Error, traceID string) any
+	// Trusted lets callers without any credential in, as Deps.Trusted.
+	Trusted bool
+}
+
+// admits reports whether credentials of a scope may call the operation.
+func (o Operation) admits(scope actor.Scope) bool {
+	switch scope {
+	case actor.Full:
+		return true
+	case actor.ToolExecute:
+		return o.Access == Tools
+	case actor.CodeAPI:
+		return o.Access == Code
+	}
+	return false
+}
+
+// None is the data of an operation that has none.
+type None struct{}
+
+// Credentials is what a request presented. At most one field is set.
+type Credentials struct {
+	APIKey string // from X-API-Key, Basic, ApiKey, or a bearer token that starts with rf_
+	Token  string // a session token, or a host's signed one
+}
+
+// Authenticator turns credentials into an actor. It answers with an
+// Unauthorized error for any credential that is not valid.
+type Authenticator interface {
+	Authenticate(ctx context.Context, c Credentials) (actor.Actor, error)
+}
+
+// Deps is what the HTTP floor needs.
+type Deps struct {
+	Auth      Authenticator
+	Logger    *slog.Logger
+	Origins   []string // browsers' origins that may call with credentials
+	BodyLimit int64    // largest request body in bytes
+	Version   string
+	// Trusted is who callers without a credential are where an operation says
+	// so; nil refuses them.
+	Trusted func(ctx context.Context) (actor.Actor, error)
+	// Observe is told every answered request with its route's pattern; it may
+	// be nil.
+	Observe func(method, route string, status int, took time.Duration)
+}
+
+// API is the HTTP surface. Register operations before serving.
+type API struct {
+	deps   Deps
+	engine *gin.Engine
+	huma   huma.API
+	routes map[string]Operation // "METHOD /path/:name" → what is served there
+}
+
+var installGlobals sync.Once //nolint:gochecknoglobals // guards the libraries' own globals
+
+// New returns an API without operations.
+func New(d Deps) *API {
+	// The libraries keep their mode and error constructors in globals; ours are
+	// the same for every API, so they are put in place once.
+	installGlobals.Do(func() {
+		gin.SetMode(gin.ReleaseMode) //nolint:forbidigo // its only switch for the list of routes on standard output
+		huma.NewErrorWithContext = newHumaError
+		huma.NewError = func(status int, msg string, details ...error) huma.StatusError {
+			return newHumaError(nil, status, msg, details...)
+		}
+	})
+	a := &API{deps: d, engine: gin.New(), routes: map[string]Operation{}}
+	// Nobody in front is trusted to name the client: a forwarded header would
+	// let anybody choose the address in the log.
+	_ = a.engine.SetTrustedProxies(nil) // fails only for a malformed list
+	a.engine.HandleMethodNotAllowed = true
+	a.engine.RedirectTrailingSlash = false
+	a.engine.NoRoute(func(c *gin.Context) {
+		a.fail(c, errs.New(errs.NotFound, "There is no such route.").Do("See /openapi.json for the routes there are."))
+	})
+	a.engine.NoMethod(func(c *gin.Context) {
+		a.fail(c, errs.New(errs.MethodUnknown, "This route does not take this method.").Do("See /openapi.json for its methods."))
+	})
+	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody)
+	a.huma = humagin.New(a.engine, a.config())
+	return a
+}
+
+func (a *API) config() huma.Config {
+	c := huma.DefaultConfig("Portico", a.deps.Version)
+	c.CreateHooks = nil // no $schema member in answers
+	c.Formats = map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: unmarshal}}
+	c.DocsPath = "" // the library's page loads its scripts from elsewhere
+	c.OpenAPIPath = "/openapi"
+	c.SchemasPath = ""
+	c.Info.Description = "Runs model-written code in a sandbox and executes the tools it calls: recorded, billed once, streamed live."
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "An API key, rf_…"},
+		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a session token; for the code interpreter also the token that a LibreChat server signed"},
+	}
+	return c
+}
+
+// ServeHTTP answers a request. Slashes that follow each other count as one:
+// clients join a base that ends with one and a path that begins with one.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.URL.Path, "//") {
+		r = r.Clone(r.Context())
+		r.URL.Path, r.URL.RawPath = slashes.ReplaceAllString(r.URL.Path, "/"), ""
+	}
+	a.engine.ServeHTTP(w, r)
+}
+
+var slashes = regexp.MustCompile(`/{2,}`)
+
+// OpenAPI is the document of every operation, as JSON.
+func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }

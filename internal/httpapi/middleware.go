@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+)
+
+// HeaderTrace carries the id that joins a request, its log lines and its
+// error.
+const HeaderTrace = "X-Request-Id"
+
+// accessCookie is where a browser keeps its session token: an EventSource
+// cannot send headers.
+const accessCookie = "_rf_access"
+
+// keyPrefix begins every API key, and no token.
+const keyPrefix = "rf_"
+
+type traceKey struct{}
+
+// TraceID returns the id of the request a context belongs to, or "".
+func TraceID(ctx context.Context) string {
+	id, _ := ctx.Value(traceKey{}).(string)
+	return id
+}
+
+var traceForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+
+// identify gives the request an id: the caller's when it is harmless to log,
+// a fresh one otherwise.
+func identify(c *gin.Context) {
+	id := c.GetHeader(HeaderTrace)
+	if !traceForm.MatchString(id) {
+		id = uuid.NewString()
+	}
+	c.Header(HeaderTrace, id)
+	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), traceKey{}, id))
+}
+
+// logRequest writes one line per request. The path is logged without its
+// query, which may hold what a user typed.
+func (a *API) logRequest(c *gin.Context) {
+	start := time.Now()
+	c.Next()
+	if a.deps.Observe != nil {
+		a.deps.Observe(c.Request.Method, c.FullPath(), c.Writer.Status(), time.Since(start))
+	}
+	level := slog.LevelInfo
+	if c.Writer.Status() >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	ctx := c.Request.Context()
+	who, _ := actor.From(ctx)
+	a.deps.Logger.Log(ctx, level, "request", "method", c.Request.Method, "path", c.Request.URL.Path,
+		"status", c.Writer.Status(), "bytes", c.Writer.Size(), "durationMs", time.Since(start).Milliseconds(), "uid", who.UID)
+}
+
+// recoverPanic answers for a handler that panicked. The one panic that is a
+// signal of net/http passes through.
+func (a *API) recoverPanic(c *gin.Context) {
+	defer func() {
+		switch r := recover(); r {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(r)
+		default:
+			a.fail(c, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	c.Next()
+}
+
+const (
+	// allowedHeaders are those that operations read, and the conditions that
+	// browsers send by themselves.
+	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, " +
+		"X-PTC-Call-Id, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
+	// exposedHeaders are those of answers that pages may read.
+	exposedHeaders = "Retry-After, Content-Disposition, ETag, " + HeaderTrace
+)
+
+// cors lets the configured browser origins call with credentials. Every answer
+// says that it depends on the origin, also one without an origin or for another:
+// a cache must not give it to a page of a configured one.
+func (a *API) cors(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Add("Vary", "Origin")
+	origin := c.GetHeader("Origin")
+	if origin == "" || !slices.Contains(a.deps.Origins, origin) {
+		return
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Expose-Headers", exposedHeaders)
+	if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Headers", allowedHeaders)
+		h.Set("Access-Control-Max-Age", "600")
+		c.AbortWithStatus(http.StatusNoContent)
+	}
+}
+
+// authenticate puts the actor into the request's context, or refuses.
+func (a *API) authenticate(c *gin.Context) {
+	op, known := a.route(c)
+	if !known || op.Access == Public {
+		return
+	}
+	ctx := c.Request.Context()
+	who, err := a.identity(ctx, c.Request, op)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	c.Request = c.Request.WithContext(actor.With(ctx, who))
+	if !op.admits(who.Scope) {
+		refused := errs.New(errs.Forbidden, "This key may only execute tools.")
+		if who.Scope == actor.CodeAPI {
+			refused = errs.New(errs.Forbidden, "This token is for the code interpreter API only.")
+		}
+		a.fail(c, refused.Do("Use an API key of your own for this route."))
+	}
+}
+
+// identity is who a request comes from.
+func (a *API) identity(ctx context.Context, r *http.Request, op Operation) (actor.Actor, error) {
+	creds, ok := credentials(r)
+	switch {
+	case op.Access == Code && ambiguous(r):
+		return actor.Actor{}, errs.New(errs.Invalid, "Ambiguous authentication headers").Do("Send X-API-Key or Authorization: Bearer, not both.")
+	case ok:
+		return a.deps.Auth.Authenticate(ctx, creds)
+	case op.Trusted && a.deps.Trusted != nil && r.Header.Get("Authorization") == "":
+		return a.deps.Trusted(ctx)
+	}
+	return actor.Actor{}, errs.New(errs.Unauthorized, "The request has no credential.").
+		Do("Send an API key as X-API-Key or as Authorization: Bearer rf_…, or a session token as Authorization: Bearer.")
+}
+
+// credentials reads the one credential of a request. The first method that is
+// used at all decides; there is no falling back to the next.
+func credentials(r *http.Request) (Credentials, bool) {
+	if key := r.Header.Get("X-API-Key"); key != "" {
+		return Credentials{APIKey: key}, true
+	}
+	if header := r.Header.Get("Authorization"); header != "" {
+		return authorization(header)
+	}
+	// A cookie travels with requests other sites make: it counts only where
+	// they cannot change anything.
+	if cookie, err := r.Cookie(accessCookie); err == nil && cookie.Value != "" && (r.Method == http.MethodGet || isJSON(r)) {
+		return Credentials{Token: cookie.Value}, true
+	}
+	return Credentials{}, false
+}
+
+// ambiguous reports whether a request has an API key and a token: whoever sent
+// it may mean either person. Of two keys the first counts, as everywhere.
+func ambiguous(r *http.Request) bool {
+	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && bearer != "" && !strings.HasPrefix(bearer, keyPrefix) && r.Header.Get("X-API-Key") != ""
+}
+
+// authorization reads the header of that name. A key may also be the user of
+// Basic, which clients make of a key in an address, or follow ApiKey.
+func authorization(header string) (Credentials, bool) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if token == "" || strings.Contains(token, " ") {
+		return Credentials{}, false
+	}
+	switch scheme {
+	case "Basic":
+		text, err := base64.StdEncoding.DecodeString(token)
+		user, _, _ := strings.Cut(string(text), ":") // some clients leave the colon out
+		return Credentials{APIKey: user}, err == nil && user != ""
+	case "ApiKey":
+		return Credentials{APIKey: token}, true
+	case "Bearer":
+		if strings.HasPrefix(token, keyPrefix) {
+			return Credentials{APIKey: token}, true
+		}
+		return Credentials{Token: token}, true
+	}
+	return Credentials{}, false
+}
+
+// readBody reads a JSON body whole, within the limit, and refuses bytes that
+// are not UTF-8: the decoder would replace them without a word.
+func (a *API) readBody(c *gin.Context) {
+	if c.Request.Body == nil || c.Request.Body == http.NoBody || !isJSON(c.Request) {
+		return
+	}
+	op, _ := a.route(c)
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.limit(op)))
+	if err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			a.fail(c, errs.Newf(errs.TooLarge, "The request body is larger than %d bytes.", tooLarge.Limit).Do("Send less at once."))
+			return
+		}
+		a.fail(c, errs.New(errs.Invalid, "The request body could not be read.").With(err))
+		return
+	}
+	if !utf8.Valid(body) {
+		a.fail(c, errs.New(errs.Invalid, "The request body is not valid UTF-8.").Do("Encode the JSON document as UTF-8."))
+		return
+	}
+	c.Request.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
+}

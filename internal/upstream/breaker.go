@@ -1,0 +1,88 @@
+package upstream
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"github.com/portico-run/portico/internal/egress"
+)
+
+// BreakerSettings say when an upstream is given up for a while.
+type BreakerSettings struct {
+	// Failures is how many of the last calls, twice as many, must have got no
+	// answer; 0 gives no upstream up.
+	Failures int
+	// Delay is for how long nothing is sent then. One call tries first.
+	Delay time.Duration
+}
+
+// maxBreakers bounds how many upstreams are watched.
+const maxBreakers = 1000
+
+// breakers watches upstreams by their origin.
+type breakers struct {
+	settings BreakerSettings
+
+	mu      sync.Mutex
+	origins map[string]breaker
+}
+
+func newBreakers(s BreakerSettings) *breakers {
+	return &breakers{settings: s, origins: map[string]breaker{}}
+}
+
+func (b *breakers) of(address string) breaker {
+	u, err := url.Parse(address)
+	if err != nil || b.settings.Failures <= 0 {
+		return breaker{}
+	}
+	origin := u.Scheme + "://" + u.Host
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found, ok := b.origins[origin]; ok {
+		return found
+	}
+	if len(b.origins) >= maxBreakers {
+		clear(b.origins)
+	}
+	n := uint(b.settings.Failures)
+	made := breaker{circuitbreaker.NewBuilder[any]().WithFailureThresholdRatio(n, 2*n).WithDelay(b.settings.Delay).Build()}
+	b.origins[origin] = made
+	return made
+}
+
+// breaker watches one upstream. The zero value lets everything pass.
+type breaker struct {
+	circuit circuitbreaker.CircuitBreaker[any]
+}
+
+// open reports whether nothing may be sent, and for how long.
+func (b breaker) open() (left time.Duration, open bool) {
+	if b.circuit == nil || b.circuit.TryAcquirePermit() {
+		return 0, false
+	}
+	return b.circuit.RemainingDelay(), true
+}
+
+// record counts a call. An upstream that refuses a call works; a call that its
+// caller gave up says nothing.
+func (b breaker) record(got Response, err error) {
+	if b.circuit == nil {
+		return
+	}
+	_, ours := err.(errTooLarge) //nolint:errorlint // made here
+	ours = ours || errors.Is(err, errNoRoom)
+	switch kind := egress.KindOf(err); {
+	case err != nil && !ours && kind != egress.Canceled && kind != egress.Refused:
+		b.circuit.RecordFailure()
+	case err == nil && slices.Contains([]int{502, 503, 504}, got.Status):
+		b.circuit.RecordFailure()
+	default:
+		b.circuit.RecordSuccess()
+	}
+}

@@ -1,0 +1,200 @@
+// Package upstream makes the HTTP calls that tools are made of: bounded, within
+// the rules of egress, repeated only where that does no harm, and refused for a
+// while where an upstream keeps failing.
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/lifecycle"
+)
+
+// Client makes HTTP requests within the rules of egress.
+type Client interface {
+	Do(r *http.Request, allow []netip.Prefix) (*http.Response, error)
+}
+
+// Deps is what a Caller needs.
+type Deps struct {
+	Client Client
+	// ResponseCap is the largest response body in bytes.
+	ResponseCap int64
+	// Breaker says when an upstream is given up for a while.
+	Breaker BreakerSettings
+	// Wait pauses before a repetition; nil for the wall clock.
+	Wait func(ctx context.Context, d time.Duration) error
+	Now  func() time.Time
+}
+
+// Caller makes calls. It is safe for concurrent use.
+type Caller struct {
+	deps     Deps
+	breakers *breakers
+}
+
+// New returns a caller and starts nothing.
+func New(d Deps) *Caller {
+	if d.Wait == nil {
+		d.Wait = lifecycle.Pause
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Caller{deps: d, breakers: newBreakers(d.Breaker)}
+}
+
+// Wait pauses, as long as ctx lasts.
+func (c *Caller) Wait(ctx context.Context, d time.Duration) error { return c.deps.Wait(ctx, d) }
+
+// Request is a call that can be made several times.
+type Request struct {
+	Method string
+	URL    string
+	Header http.Header
+	Body   []byte // nil for none
+	// Allow lists what may be reached beyond the public internet.
+	Allow []netip.Prefix
+	// Harmless says that repeating the call has no effect of its own.
+	Harmless bool
+	// Retries is how often it is repeated where that is safe.
+	Retries int
+	// Limit is the time the call has, for the words of its failure; the context
+	// ends it.
+	Limit time.Duration
+}
+
+// Response is an answer that was read whole.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// OK reports whether the answer is a success.
+func (r Response) OK() bool { return r.Status >= 200 && r.Status <= 299 }
+
+// Repetitions of a call.
+const (
+	DefaultRetries = 3
+	firstDelay     = 250 * time.Millisecond
+	longestDelay   = 10 * time.Second
+)
+
+// Do makes a call. An answer of any status is a Response; a call without one is
+// a *Failure. A call that may have had an effect is never repeated.
+func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
+	breaker := c.breakers.of(r.URL)
+	if left, open := breaker.open(); open {
+		return Response{}, &Failure{
+			Code:    CodeUnavailable,
+			Message: fmt.Sprintf("The upstream has failed too often; nothing is sent to it for %s.", left.Round(time.Second)+time.Second),
+		}
+	}
+	got, err := c.repeat(ctx, r)
+	breaker.record(got, err)
+	if err != nil {
+		return got, unreachable(err, r.Limit)
+	}
+	return got, nil
+}
+
+func (c *Caller) repeat(ctx context.Context, r Request) (Response, error) {
+	for attempt := 0; ; attempt++ {
+		got, err := c.send(ctx, r)
+		if attempt < r.Retries && repeatable(r, got, err) && c.pause(ctx, attempt, got) {
+			continue
+		}
+		return got, err
+	}
+}
+
+// send makes one attempt and reads its answer whole.
+func (c *Caller) send(ctx context.Context, r Request) (Response, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return Response{}, fmt.Errorf("the tool's configuration makes no request: %w", err)
+	}
+	if r.Body == nil {
+		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
+	}
+	req.Header = r.Header.Clone()
+	resp, err := c.deps.Client.Do(req, r.Allow)
+	if err != nil {
+		return Response{}, err
+	}
+	defer resp.Body.Close()
+	body, err := read(ctx, resp, c.deps.ResponseCap)
+	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+}
+
+// repeatable reports whether a call may be made again: nothing was sent, or
+// repeating does no harm and the upstream asked for it.
+func repeatable(r Request, got Response, err error) bool {
+	if err != nil {
+		return egress.BeforeWritten(err)
+	}
+	return r.Harmless && slices.Contains([]int{429, 502, 503, 504}, got.Status)
+}
+
+// pause waits before the next attempt. It reports false when there is no time
+// for one.
+func (c *Caller) pause(ctx context.Context, attempt int, got Response) bool {
+	delay := min(firstDelay<<attempt, longestDelay)
+	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // spreads callers, protects nothing
+	if asked, ok := got.retryAfter(c.deps.Now()); ok {
+		delay = asked
+	}
+	if end, ok := ctx.Deadline(); ok && time.Now().Add(delay).After(end) {
+		return false
+	}
+	return c.deps.Wait(ctx, delay) == nil
+}
+
+// retryAfter reads the header of that name: seconds, or a date.
+func (r Response) retryAfter(now time.Time) (time.Duration, bool) {
+	text := r.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
+		return time.Duration(seconds) * time.Second, true
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	return max(0, at.Sub(now)), true
+}
+
+// unreachable puts a call without an answer into words that name no address:
+// the caller need not learn what a name resolves to here.
+func unreachable(err error, limit time.Duration) *Failure {
+	if large, ok := errors.AsType[errTooLarge](err); ok {
+		return TooLarge(large.size, large.limit)
+	}
+	if errors.Is(err, errNoRoom) {
+		return &Failure{Code: CodeUnavailable, Message: "The server had no room for the upstream's answer in time: it works on other large results. The call may have had an effect."}
+	}
+	switch egress.KindOf(err) {
+	case egress.Refused:
+		return &Failure{Code: "EGRESS_REFUSED", Message: "The tool's address, or one it redirects to, is not one that this toolset may reach."}
+	case egress.Unknown:
+		return &Failure{Code: "HOST_NOT_FOUND", Message: "The upstream's host name does not resolve."}
+	case egress.Dial:
+		return &Failure{Code: "CONNECTION_FAILED", Message: "The upstream does not accept connections."}
+	case egress.TLS:
+		return &Failure{Code: "TLS_FAILED", Message: "No secure connection to the upstream: its certificate or protocol is not valid."}
+	case egress.Timeout:
+		return &Failure{Code: CodeTimeout, Message: fmt.Sprintf("The upstream did not answer within %s.", limit)}
+	case egress.Canceled:
+		return &Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller."}
+	}
+	return &Failure{Code: "CONNECTION_BROKEN", Message: "The connection to the upstream broke before the answer was complete; the call may have had an effect."}
+}

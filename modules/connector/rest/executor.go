@@ -1,0 +1,93 @@
+// Package rest executes tools that are described by configuration: an
+// endpoint, an HTTP method, a schema and a credential.
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Deps is what the executor needs.
+type Deps struct {
+	Upstream *upstream.Caller
+	// Timeout bounds a call of a method that names none, MaxTimeout any call.
+	Timeout, MaxTimeout time.Duration
+	// Now is the moment that signatures carry; nil for the wall clock.
+	Now func() time.Time
+}
+
+// Executor implements tool.Executor.
+type Executor struct{ deps Deps }
+
+// New returns an executor.
+func New(d Deps) *Executor {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Executor{deps: d}
+}
+
+// Execute implements tool.Executor.
+func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+	limit := e.deps.Timeout
+	if t := in.Method.Adapter.Timeout(); t > 0 {
+		limit = min(t, e.deps.MaxTimeout)
+	}
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request, failure := newRequest(in, e.deps.Now())
+	if failure != nil {
+		return tool.Outcome{Failure: failure}, nil
+	}
+	request.Limit = limit
+	request.Retries = upstream.DefaultRetries
+	if r := in.Method.Adapter.MaxRetries; r != nil {
+		request.Retries = *r
+	}
+	request.Harmless = in.Method.Adapter.Idempotent || slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE"}, in.Method.HTTPMethod)
+	secrets := secretsOf(in.Credential)
+	got, err := e.deps.Upstream.Do(ctx, request)
+	switch polling := in.Method.Adapter.Polling; {
+	case err != nil:
+		return broken(secrets, err)
+	case polling != nil:
+		return tidy(in, task{e, in, *polling, request, secrets}.follow(whole, got)), nil
+	}
+	if f := checked(in.Credential, got); f != nil {
+		return failed(secrets.Scrub(f)), nil
+	}
+	return tidy(in, outcome(got, secrets)), nil
+}
+
+// tidy takes out of a result what the method's schema leaves out.
+func tidy(in tool.Invocation, o tool.Outcome) tool.Outcome {
+	o.Data = omitData(in.Method.Response, o.Data)
+	return o
+}
+
+func failed(f *tool.Failure) tool.Outcome { return tool.Outcome{Failure: f} }
+
+// broken is the outcome of a call that got no answer.
+func broken(s upstream.Secrets, err error) (tool.Outcome, error) {
+	if f, ok := errors.AsType[*tool.Failure](err); ok {
+		return failed(s.Scrub(f)), nil
+	}
+	return tool.Outcome{}, err
+}
+
+// secretsOf are the forms of a credential that must not come back.
+func secretsOf(c toolset.Credential) upstream.Secrets {
+	s := upstream.Hide(c.Value.Reveal())
+	if c.Type == toolset.Basic {
+		s = append(s, base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.Value.Reveal())))
+	}
+	return s
+}

@@ -1,0 +1,295 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/resource"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// request is a request that is being made.
+type request upstream.Request
+
+const (
+	typeJSON = "application/json"
+	typeForm = "application/x-www-form-urlencoded"
+)
+
+// newRequest maps a call onto HTTP: parameters named in the endpoint go there,
+// the others into the query of a GET and into the body of anything else. See
+// docs/wire/refly.md#config-based-requests.
+func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Failure) {
+	p := request{Method: in.Method.HTTPMethod, Allow: in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
+	for name, value := range in.Method.Adapter.Headers {
+		p.Header.Set(name, value)
+	}
+	arguments, _ := omit(in.Method.Request, maps.Clone(in.Arguments)).(map[string]any)
+	target, failure := expand(in.Toolset, in.Method, arguments)
+	if failure != nil {
+		return upstream.Request(p), failure
+	}
+	target = p.place(in.Method.Adapter, target, arguments)
+	if p.Method == http.MethodGet || p.Method == http.MethodHead {
+		target = withQuery(target, values(arguments))
+	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
+		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
+	}
+	p.URL = p.authorize(target, in.Credential)
+	if err := p.sign(in.Credential, now); err != nil {
+		return upstream.Request(p), &tool.Failure{Code: "INVALID_URL", Message: "The tool's configuration makes no address."}
+	}
+	return upstream.Request(p), nil
+}
+
+// place puts arguments where the method says, and takes them out of the others.
+func (p *request) place(a toolset.Adapter, target string, arguments map[string]any) string {
+	for name, header := range a.HeaderParameters {
+		if v, ok := arguments[name]; ok && v != nil {
+			p.Header.Set(header, strings.NewReplacer("\r", " ", "\n", " ").Replace(text(v)))
+		}
+		delete(arguments, name)
+	}
+	query := map[string]any{}
+	for _, name := range a.QueryParameters {
+		if v, ok := arguments[name]; ok {
+			query[name] = v
+		}
+		delete(arguments, name)
+	}
+	return withQuery(target, values(query))
+}
+
+var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// expand fills the endpoint's placeholders and takes what they used out of
+// the arguments. No value can change the route: what separates parts of a URL
+// is escaped, and what means another folder is refused.
+func expand(t toolset.Toolset, m toolset.Method, arguments map[string]any) (string, *tool.Failure) {
+	endpoint := m.Endpoint
+	if strings.HasPrefix(endpoint, "/") {
+		endpoint = strings.TrimSuffix(t.Domain, "/") + endpoint
+	}
+	path, query, hasQuery := strings.Cut(endpoint, "?")
+	var (
+		problem *tool.Failure
+		used    []string
+	)
+	fill := func(template string, escape func(string) string, inPath bool) string {
+		return placeholder.ReplaceAllStringFunc(template, func(place string) string {
+			name := place[1 : len(place)-1]
+			used = append(used, name)
+			text, ok := scalar(arguments[name])
+			switch {
+			case !ok:
+				problem = invalid(name, "is required, as text or a number")
+			case inPath && (text == "" || text == "." || text == ".."):
+				problem = invalid(name, "must not be empty or dots: it is part of the tool's address")
+			}
+			return escape(text)
+		})
+	}
+	target := fill(path, url.PathEscape, true)
+	if hasQuery {
+		target += "?" + fill(query, url.QueryEscape, false)
+	}
+	for _, name := range used {
+		delete(arguments, name)
+	}
+	return target, problem
+}
+
+func invalid(name, rule string) *tool.Failure {
+	return &tool.Failure{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("Invalid arguments: %s: %s", name, rule)}
+}
+
+// scalar writes a single value as text.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}
+
+// text writes any value as text: what is not single, as JSON.
+func text(v any) string {
+	if s, ok := scalar(v); ok {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "" // decoded JSON always has a JSON form
+	}
+	return string(b)
+}
+
+// values writes arguments as query or form fields: lists repeat the name,
+// null is left out.
+func values(arguments map[string]any) url.Values {
+	out := url.Values{}
+	for name, v := range arguments {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			if item != nil {
+				out.Add(name, text(item))
+			}
+		}
+	}
+	return out
+}
+
+func withQuery(target string, more url.Values) string {
+	if len(more) == 0 {
+		return target
+	}
+	separator := "?"
+	if strings.Contains(target, "?") {
+		separator = "&"
+	}
+	return target + separator + more.Encode()
+}
+
+// setBody writes arguments as the kind of body the method asks for.
+func (p *request) setBody(a toolset.Adapter, arguments map[string]any) error {
+	declared, _, err := mime.ParseMediaType(p.Header.Get("Content-Type"))
+	switch {
+	case a.UseFormData:
+		return p.setMultipart(arguments)
+	case err == nil && declared == typeForm:
+		p.Body = []byte(values(arguments).Encode())
+		return nil
+	case len(arguments) == 0 && p.Method == http.MethodDelete:
+		p.Header.Del("Content-Type")
+		return nil
+	}
+	if p.Header.Get("Content-Type") == "" {
+		p.Header.Set("Content-Type", typeJSON)
+	}
+	var body any = arguments
+	if a.BodyParameter != "" {
+		body = arguments[a.BodyParameter]
+	}
+	p.Body, err = json.Marshal(body)
+	return err
+}
+
+// setMultipart writes arguments as multipart/form-data: items of lists are
+// numbered, objects are JSON, null is left out.
+func (p *request) setMultipart(arguments map[string]any) error {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		fields := map[string]any{name: arguments[name]}
+		order := []string{name}
+		if list, ok := arguments[name].([]any); ok {
+			order = order[:0]
+			for i, item := range list {
+				field := fmt.Sprintf("%s[%d]", name, i)
+				fields[field] = item
+				order = append(order, field)
+			}
+		}
+		for _, field := range order {
+			if fields[field] == nil {
+				continue
+			}
+			if err := writePart(w, field, fields[field]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	p.Header.Set("Content-Type", w.FormDataContentType())
+	p.Body = b.Bytes()
+	return nil
+}
+
+// writePart writes one field, or a file.
+func writePart(w *multipart.Writer, field string, v any) error {
+	f, ok := v.(resource.File)
+	if !ok {
+		return w.WriteField(field, text(v))
+	}
+	name := f.Name
+	if name == "" {
+		name = field + ".bin"
+	}
+	part, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {mime.FormatMediaType("form-data", map[string]string{"name": field, "filename": name})}, "Content-Type": {f.Type},
+	})
+	if err == nil {
+		_, err = part.Write(f.Content)
+	}
+	return err
+}
+
+// apiKeyPlace is where a header takes the credential.
+const apiKeyPlace = "${apiKey}"
+
+// authorize puts the credential where it belongs and returns the address,
+// which carries it if it is a query parameter.
+func (p *request) authorize(target string, c toolset.Credential) string {
+	placed := false
+	for name, list := range p.Header {
+		for i, value := range list {
+			if strings.Contains(value, apiKeyPlace) {
+				p.Header[name][i] = strings.ReplaceAll(value, apiKeyPlace, c.Value.Reveal())
+				placed = true
+			}
+		}
+	}
+	switch c.Type {
+	case toolset.Header:
+		p.Header.Set(c.Name, c.Value.Reveal())
+	case toolset.Bearer:
+		p.Header.Set("Authorization", "Bearer "+c.Value.Reveal())
+	case toolset.Basic:
+		r := http.Request{Header: p.Header}
+		r.SetBasicAuth(c.Username, c.Value.Reveal())
+	case toolset.Query:
+		return withQuery(target, url.Values{c.Name: {c.Value.Reveal()}})
+	case toolset.Automatic:
+		if !placed {
+			p.Header.Set(p.keyHeader(c))
+		}
+	}
+	return target
+}
+
+// keyHeader is the header an API key goes into when no header asks for it:
+// the one named after it, or a bearer token. See
+// docs/wire/refly.md#presenting-a-credential.
+func (p *request) keyHeader(c toolset.Credential) (name, value string) {
+	for _, name := range slices.Sorted(maps.Keys(p.Header)) {
+		if strings.Contains(strings.ToLower(name), "api-key") {
+			return name, c.Value.Reveal()
+		}
+	}
+	if p.Header.Get("Authorization") != "" {
+		return "Authorization", p.Header.Get("Authorization")
+	}
+	return "Authorization", "Bearer " + c.Value.Reveal()
+}

@@ -1,0 +1,71 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/resource"
+)
+
+// outcome says what an answer means.
+func outcome(r upstream.Response, s upstream.Secrets) tool.Outcome {
+	if !r.OK() {
+		return failed(r.Refusal(s))
+	}
+	body := s.Redact(r.Body)
+	if len(bytes.TrimSpace(body)) == 0 {
+		return tool.Outcome{Data: json.RawMessage("null")}
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	untyped := err != nil || kind == ""
+	switch {
+	case json.Valid(body) && (untyped || isJSON(kind)):
+		return tool.Outcome{Data: body}
+	case untyped && !utf8.Valid(body):
+		return file(r, "")
+	case untyped, strings.HasPrefix(kind, "text/") && !isJSON(kind):
+		return tool.Outcome{Data: quoted(body)}
+	case isJSON(kind):
+		return failed(&tool.Failure{
+			Code:    upstream.CodeInvalid,
+			Message: "The upstream answered with JSON that is not valid. Upstream response: " + upstream.Quote(body),
+		})
+	}
+	return file(r, kind)
+}
+
+// quoted is text as a JSON string, with U+FFFD for what is not UTF-8. It takes
+// the memory of its result only, where encoding/json takes several times that.
+func quoted(text []byte) []byte {
+	out := append(make([]byte, 0, len(text)+len(text)/16+2), '"')
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == '\n':
+			out = append(out, '\\', 'n')
+		case r < ' ':
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return append(out, '"')
+}
+
+func isJSON(kind string) bool {
+	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json")
+}
+
+// file is an answer that is neither JSON nor text, byte for byte.
+func file(r upstream.Response, kind string) tool.Outcome {
+	return tool.Outcome{File: &resource.File{Type: kind, Content: r.Body}}
+}

@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+)
+
+type controller struct{ service *Service }
+
+func (c controller) events(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	version, err := parseVersion(r)
+	if err != nil {
+		return err
+	}
+	after, err := parseCursor(r)
+	if err != nil {
+		return err
+	}
+	return c.service.Watch(w, r, who, r.PathValue("resultId"), version, after)
+}
+
+// parseVersion returns nil when the request names no version.
+func parseVersion(r *http.Request) (*int, error) {
+	text := r.URL.Query().Get("version")
+	if text == "" {
+		return nil, nil //nolint:nilnil // the absence of a version is not an error
+	}
+	version, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return nil, errs.New(errs.Invalid, "The version is not a number.").Do("Leave it out for the newest version.").With(err)
+	}
+	return new(int(version)), nil
+}
+
+// parseCursor reads where the client stopped: the header of the event-stream
+// standard, or the query parameter that clients use which cannot send it.
+func parseCursor(r *http.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("lastEventId")
+	}
+	if text == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, errs.New(errs.Invalid, "Last-Event-ID is not the number of an event.").
+			Do("Send the id of the last event that arrived, or leave it out to begin at the start.").With(err)
+	}
+	return int64(after), nil
+}
