@@ -23,7 +23,8 @@ import (
 )
 
 // EnvPostgres names the variable with the address of the PostgreSQL server
-// that tests may fill with databases. The test script starts one.
+// that tests may fill with databases. The test script starts one. Without it,
+// what needs PostgreSQL is skipped, and fails where CI is set.
 const EnvPostgres = "PORTICO_TEST_POSTGRES_URL"
 
 const connections = 8
@@ -165,7 +166,11 @@ func server(t *testing.T) string {
 	t.Helper()
 	address := os.Getenv(EnvPostgres)
 	if address == "" {
-		t.Fatalf("%s is not set: run the tests with `make test`, or start a server with `tools/postgres.sh start`", EnvPostgres)
+		missing := fmt.Sprintf("%s is not set: make test starts a PostgreSQL, and so does tools/postgres.sh start", EnvPostgres)
+		if os.Getenv("CI") != "" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
 	}
 	return address
 }
