@@ -143,8 +143,8 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.Resources = a.resources()
 	a.Tools = a.tools()
-	publisher := newPublisher(a.Toolsets.Service, a.Objects)
-	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.publish}, location(c.Sandbox.S3Lib))
+	publisher := sdkbundle.NewPublisher(a.definitions, a.Objects)
+	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
 	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,

@@ -1,20 +1,12 @@
 package app
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
-	"github.com/portico-run/portico/internal/objectstore"
 )
-
-// Publisher makes the SDKs of users, kept in a storage.
-func Publisher(a *App, objects objectstore.Store) func(ctx context.Context, who actor.Actor, prefix string) (string, error) {
-	return newPublisher(a.Toolsets.Service, objects).publish
-}
 
 // Count runs a query for one number.
 func Count(t testing.TB, db *database.DB, sql string, args ...any) (n int) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -77,4 +79,17 @@ func (a *App) invalidFiles() []invalidFile {
 		}
 	}
 	return files
+}
+
+// definitions are what the SDK of a user is made from.
+func (a *App) definitions(ctx context.Context, who actor.Actor) ([]byte, error) {
+	sets, _, err := a.Toolsets.Service.Export(ctx, who, nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(toolset.ForCode(sets))
+	if err != nil {
+		return nil, fmt.Errorf("definitions of the SDK: %w", err)
+	}
+	return text, nil
 }

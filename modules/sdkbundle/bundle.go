@@ -118,7 +118,7 @@ const retryAfter = 5 * time.Second
 func (s *Service) Current(ctx context.Context, a actor.Actor) (Bundle, error) {
 	at := *s.location.Load()
 	if at.Hash == "" {
-		hash, err := s.Publish(ctx, a, at.PathPrefix)
+		hash, err := s.publish(ctx, a, at.PathPrefix)
 		if err != nil {
 			return Bundle{}, err
 		}
@@ -154,7 +154,7 @@ const cached = 64
 func (s *Service) load(ctx context.Context, at Location) (Bundle, error) {
 	b := Bundle{PathPrefix: path.Join(at.PathPrefix, at.Hash)}
 	root := path.Join(b.PathPrefix, packageName) + "/"
-	names, err := s.Objects.List(ctx, root)
+	names, err := s.objects.List(ctx, root)
 	switch {
 	case err != nil:
 		return b, ErrUnreachable.With(fmt.Errorf("list %s: %w", root, err))
@@ -164,7 +164,7 @@ func (s *Service) load(ctx context.Context, at Location) (Bundle, error) {
 		return b, ErrMissing.With(fmt.Errorf("%d files below %s, at most %d are read", len(names), root, maxFiles))
 	}
 	for _, name := range names {
-		content, err := objectstore.Read(ctx, s.Objects, name, maxFile)
+		content, err := objectstore.Read(ctx, s.objects, name, maxFile)
 		switch {
 		case errors.Is(err, objectstore.ErrNotFound), errors.Is(err, objectstore.ErrTooLarge):
 			return b, ErrMissing.With(fmt.Errorf("read %s: %w", name, err))

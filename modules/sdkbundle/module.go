@@ -24,10 +24,8 @@ type Location struct{ PathPrefix, Hash string }
 // Deps is what the module needs.
 type Deps struct {
 	Objects objectstore.Store
-	// Publish makes sure that a bundle with the toolsets of the caller is
-	// published below prefix, and returns its hash. It serves installations
-	// that do not publish bundles themselves. A storage that does not answer is
-	// ErrUnreachable.
+	// Publish is a Publisher's, for installations that do not publish bundles
+	// themselves.
 	Publish func(ctx context.Context, a actor.Actor, prefix string) (hash string, err error)
 }
 
@@ -36,14 +34,15 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps, at Location) *Module {
-	s := &Service{Deps: d, bundles: map[Location]Bundle{}}
+	s := &Service{objects: d.Objects, publish: d.Publish, bundles: map[Location]Bundle{}}
 	s.Swap(at)
 	return &Module{Service: s}
 }
 
 // Service hands out bundles.
 type Service struct {
-	Deps
+	objects  objectstore.Store
+	publish  func(ctx context.Context, a actor.Actor, prefix string) (hash string, err error)
 	location atomic.Pointer[Location]
 
 	mu      sync.Mutex // held for the map only, never while something is read

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/migrations"
 )
 
@@ -164,15 +164,7 @@ func migrationsHash(t *testing.T) string {
 
 func server(t *testing.T) string {
 	t.Helper()
-	address := os.Getenv(EnvPostgres)
-	if address == "" {
-		missing := fmt.Sprintf("%s is not set: make test starts a PostgreSQL, and so does tools/postgres.sh start", EnvPostgres)
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
-	return address
+	return testenv.Need(t, EnvPostgres, "tools/postgres.sh start prints it")
 }
 
 func withDatabase(t *testing.T, name string) string {

@@ -2,11 +2,11 @@
 package objectstoretest
 
 import (
-	"os"
 	"testing"
 
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // Prefix keeps the objects of one test apart in a shared bucket.
@@ -26,11 +26,7 @@ func Folder(t *testing.T) *objectstore.Folder {
 func S3Config(t *testing.T) objectstore.S3Config {
 	t.Helper()
 	get := func(name string) string {
-		v := os.Getenv("PORTICO_TEST_S3_" + name)
-		if v == "" {
-			t.Fatalf("PORTICO_TEST_S3_%s is not set: run the tests with `make test`, or start a server with `tools/s3.sh start`", name)
-		}
-		return v
+		return testenv.Need(t, "PORTICO_TEST_S3_"+name, "tools/s3.sh start and env give it")
 	}
 	return objectstore.S3Config{
 		Endpoint: get("ENDPOINT"), Region: get("REGION"), Bucket: get("BUCKET"),

@@ -1,4 +1,4 @@
-package app
+package sdkbundle
 
 import (
 	"bytes"
@@ -12,19 +12,21 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/flight"
 	"github.com/portico-run/portico/internal/objectstore"
-	"github.com/portico-run/portico/modules/sdkbundle"
-	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/sdkgen/definition"
 	"github.com/portico-run/portico/sdkgen/python"
 	"github.com/portico-run/portico/sdkgen/upload"
 )
 
-// publisher makes the SDK of a user's toolsets where no administrator
+// Definitions returns what the SDK of a user is made from: the toolsets of the
+// user as GET /v1/tool/toolset/exportDefinitions lists them, in JSON.
+type Definitions func(ctx context.Context, a actor.Actor) ([]byte, error)
+
+// Publisher makes the SDK of a user's toolsets where no administrator
 // publishes one: the same package that sdkgen makes, under the hash of its
 // content.
-type publisher struct {
-	toolsets *toolset.Service
-	objects  objectstore.Store
+type Publisher struct {
+	definitions Definitions
+	objects     objectstore.Store
 
 	mu         sync.Mutex             // held for the map only, never while something is published
 	published  map[fingerprint]string // hash of the bundle
@@ -34,21 +36,21 @@ type publisher struct {
 // fingerprint is that of definitions and the prefix they are published below.
 type fingerprint [sha256.Size]byte
 
-func newPublisher(t *toolset.Service, o objectstore.Store) *publisher {
-	return &publisher{toolsets: t, objects: o, published: map[fingerprint]string{}}
+// NewPublisher returns one that has published nothing yet.
+func NewPublisher(definitions Definitions, objects objectstore.Store) *Publisher {
+	return &Publisher{definitions: definitions, objects: objects, published: map[fingerprint]string{}}
 }
 
 // maxPublished bounds what is remembered; forgetting costs one generation.
 const maxPublished = 1024
 
-func (p *publisher) publish(ctx context.Context, a actor.Actor, prefix string) (string, error) {
-	definitions, _, err := p.toolsets.Export(ctx, a, nil)
+// Publish makes sure that a bundle with the toolsets of the caller is published
+// below prefix, and returns its hash. A storage that does not answer is
+// ErrUnreachable.
+func (p *Publisher) Publish(ctx context.Context, a actor.Actor, prefix string) (string, error) {
+	text, err := p.definitions(ctx, a)
 	if err != nil {
 		return "", err
-	}
-	text, err := json.Marshal(toolset.ForCode(definitions))
-	if err != nil {
-		return "", fmt.Errorf("definitions of the SDK: %w", err)
 	}
 	mark := fingerprint(sha256.Sum256(append([]byte(prefix+"\x00"), text...)))
 	p.mu.Lock()
@@ -67,7 +69,7 @@ func (p *publisher) publish(ctx context.Context, a actor.Actor, prefix string) (
 	})
 }
 
-func (p *publisher) make(ctx context.Context, prefix string, text []byte) (string, error) {
+func (p *Publisher) make(ctx context.Context, prefix string, text []byte) (string, error) {
 	var sets []definition.Toolset
 	if err := json.Unmarshal(text, &sets); err != nil {
 		return "", fmt.Errorf("definitions of the SDK: %w", err)
@@ -81,12 +83,12 @@ func (p *publisher) make(ctx context.Context, prefix string, text []byte) (strin
 	case errors.Is(err, upload.ErrDifferent):
 		return "", err // somebody changed what is published
 	case err != nil:
-		return "", sdkbundle.ErrUnreachable.With(err)
+		return "", ErrUnreachable.With(err)
 	}
 	return hash, nil
 }
 
-func (p *publisher) keep(mark fingerprint, hash string) {
+func (p *Publisher) keep(mark fingerprint, hash string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.published) >= maxPublished {

@@ -1,0 +1,42 @@
+// Package testenv says what a test needs of the machine. Where that is missing,
+// the test is skipped; with CI set it fails, so that nothing is skipped there.
+package testenv
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// EnvSlow names the variable that runs slow tests. `make test` sets it.
+const EnvSlow = "PORTICO_TEST_SLOW"
+
+// Slow lets the test run where EnvSlow is set, and where go test -run asks for
+// some tests by name. why says what takes long.
+func Slow(t testing.TB, why string) {
+	t.Helper()
+	if run := flag.Lookup("test.run"); os.Getenv(EnvSlow) == "" && (run == nil || run.Value.String() == "") {
+		t.Skipf("slow (%s): make test runs it, and so do -run with its name and %s=1", why, EnvSlow)
+	}
+}
+
+// Need returns the value of a variable that names something on this machine:
+// a server, a folder, a program. how says how it gets there.
+func Need(t testing.TB, name, how string) string {
+	t.Helper()
+	value := os.Getenv(name)
+	if value == "" {
+		Missing(t, name+" is not set: make test sets it, and "+how)
+	}
+	return value
+}
+
+// Missing ends a test whose machine lacks something; says is what and where it
+// comes from.
+func Missing(t testing.TB, says string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(says)
+	}
+	t.Skip(says)
+}
