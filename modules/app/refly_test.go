@@ -82,12 +82,13 @@ type replay struct {
 	keys         map[string]string // by the word of a step's "as"
 	placeholders map[string]string // by value
 	values       map[string]string // by placeholder
+	pieces       map[string]int    // how many events the words of a run came in beyond one each
 }
 
 func newReplay(t *testing.T, g *gateway, name string) *replay {
 	own := *g.instance
 	own.t = t // of the scenario, not of all
-	r := &replay{gateway: &gateway{instance: &own, composio: g.composio}, placeholders: map[string]string{}, values: map[string]string{}}
+	r := &replay{gateway: &gateway{instance: &own, composio: g.composio}, placeholders: map[string]string{}, values: map[string]string{}, pieces: map[string]int{}}
 	r.keys = map[string]string{"": g.another(name), "another": g.another("another-" + name), "nobody": ""}
 	var err error
 	r.uid, err = g.app.Accounts.Service.KeyOwner(t.Context(), r.keys[""])
@@ -165,19 +166,48 @@ func (r *replay) answer(a answer) json.RawMessage {
 	switch kind, _, _ := strings.Cut(a.header.Get("Content-Type"), ";"); {
 	case kind == "text/event-stream":
 		var events []string
+		read := 0
 		for line := range strings.Lines(text) {
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
 				events = joined(r.t, events, strings.TrimSpace(data))
+				read++
 			}
 		}
+		if run := ofRun.FindString(text); run != "" {
+			r.pieces[run] = read - len(events)
+		}
 		text = "[" + strings.Join(events, ",") + "]"
-	case kind != "application/json":
+	case kind == "application/json":
+		text = r.lessPieces(text)
+	default:
 		b, err := json.Marshal(text)
 		require.NoError(r.t, err)
 		text = string(b)
 	}
 	require.True(r.t, json.Valid([]byte(text)), text)
 	return json.RawMessage(r.hide(strings.TrimSpace(text)))
+}
+
+// ofRun names a run; lastEvent is the number of its last event, which comes
+// after its name.
+var (
+	ofRun     = regexp.MustCompile(`"resultId":"[^"]+","version":\d+`)
+	lastEvent = regexp.MustCompile(`"lastEventId":(\d+)`)
+)
+
+// lessPieces numbers the last event of runs as if no words had come in pieces.
+func (r *replay) lessPieces(text string) string {
+	var out strings.Builder
+	rest := 0
+	for _, m := range lastEvent.FindAllStringSubmatchIndex(text, -1) {
+		runs := ofRun.FindAllString(text[:m[0]], -1)
+		require.NotEmpty(r.t, runs, text)
+		number, err := strconv.Atoi(text[m[2]:m[3]])
+		require.NoError(r.t, err)
+		out.WriteString(text[rest:m[2]] + strconv.Itoa(number-r.pieces[runs[len(runs)-1]]))
+		rest = m[3]
+	}
+	return out.String() + text[rest:]
 }
 
 // joined adds an event. How many pieces words come in depends on time, so that
