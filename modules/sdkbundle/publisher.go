@@ -79,7 +79,7 @@ func (p *Publisher) make(ctx context.Context, prefix string, text []byte) (strin
 		return "", fmt.Errorf("generate the SDK: %w", err)
 	}
 	hash := bundle.Hash()
-	switch _, err := upload.Publish(ctx, published{p.objects}, prefix, hash, bundle, nil); {
+	switch _, err := upload.Publish(ctx, published{p.objects}, upload.Release{Prefix: prefix, Hash: hash, Bundle: bundle}); {
 	case errors.Is(err, upload.ErrDifferent):
 		return "", err // somebody changed what is published
 	case err != nil:

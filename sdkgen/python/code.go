@@ -3,6 +3,8 @@ package python
 import (
 	"regexp"
 	"strings"
+
+	"github.com/portico-run/portico/sdkgen/python/schema"
 )
 
 const (
@@ -17,7 +19,7 @@ func writeCode(c class) string {
 	var body strings.Builder
 	body.WriteString("class " + c.entry.Class + "(" + baseClass + "):\n")
 	body.WriteString(docstring(summary(c), "    "))
-	body.WriteString("\n    _toolset_key = " + quote(c.entry.Key) + "\n")
+	body.WriteString("\n    _toolset_key = " + schema.Quote(c.entry.Key) + "\n")
 	for _, m := range c.methods {
 		body.WriteString("\n")
 		writeMethod(&body, m)
@@ -49,7 +51,7 @@ func writeMethod(b *strings.Builder, m method) {
 	b.WriteString("    @classmethod\n")
 	b.WriteString("    " + signature("def "+m.python, "cls", m, "    ") + ":\n")
 	b.WriteString(docstring(methodDoc(m), in))
-	b.WriteString(in + "return cls._call(\n" + in + "    " + quote(m.wire) + ",\n")
+	b.WriteString(in + "return cls._call(\n" + in + "    " + schema.Quote(m.wire) + ",\n")
 	writeArguments(b, m, in+"    ")
 	writeOptions(b, m, in+"    ")
 	b.WriteString(in + ")\n")
@@ -67,7 +69,7 @@ func writeArguments(b *strings.Builder, m method, in string) {
 	if len(m.fields) > 0 {
 		b.WriteString("\n")
 		for _, f := range m.fields {
-			b.WriteString(in + "    " + quote(f.wire) + ": " + f.python + ",\n")
+			b.WriteString(in + "    " + schema.Quote(f.wire) + ": " + f.python + ",\n")
 		}
 		b.WriteString(in)
 	}
@@ -79,13 +81,13 @@ func writeOptions(b *strings.Builder, m method, in string) {
 	var nulls, required, defaults []string
 	for _, f := range m.fields {
 		if f.sendsNull() {
-			nulls = append(nulls, quote(f.wire))
+			nulls = append(nulls, schema.Quote(f.wire))
 		}
 		if !f.optional() {
-			required = append(required, quote(f.wire))
+			required = append(required, schema.Quote(f.wire))
 		}
 		if f.wire != f.python && f.literal != "" && f.literal != "None" {
-			defaults = append(defaults, quote(f.wire)+": "+f.literal)
+			defaults = append(defaults, schema.Quote(f.wire)+": "+f.literal)
 		}
 	}
 	option := func(name, value string) { b.WriteString(in + name + "=" + value + ",\n") }

@@ -67,12 +67,12 @@ func example(c class) string {
 // placeholder is a value of the field's type.
 func placeholder(f field) string {
 	switch {
-	case len(f.typ.literals) > 0:
-		return f.typ.literals[0]
-	case f.typ.any || len(f.typ.names) == 0:
+	case len(f.typ.Literals) > 0:
+		return f.typ.Literals[0]
+	case f.typ.Any || len(f.typ.Names) == 0:
 		return "None"
 	}
-	switch name := f.typ.names[0]; {
+	switch name := f.typ.Names[0]; {
 	case name == "str":
 		return `"..."`
 	case name == "int":

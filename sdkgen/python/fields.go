@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/portico-run/portico/sdkgen/python/schema"
 )
 
 // maxNesting bounds how deep nested objects are listed in the documentation,
@@ -22,7 +24,7 @@ type field struct {
 	// python is the name of the parameter. Below the top level it is the wire
 	// name, after "[]" or "{}" for each list or map on the way.
 	python   string
-	typ      pyType
+	typ      schema.Type
 	required bool
 	// literal is the Python default, empty when there is none.
 	literal  string
@@ -38,30 +40,30 @@ type field struct {
 // fieldsOf lists the members of an object schema with their nested members.
 // The trail is the references that led here: one that comes again is not
 // followed, so a recursive schema is listed once.
-func fieldsOf(s *schema, trail []string) (list []field, open bool) {
-	props, open := s.properties()
+func fieldsOf(s *schema.Schema, trail []string) (list []field, open bool) {
+	props, open := s.Properties()
 	for _, p := range props {
 		list = append(list, newField(p, trail))
 	}
 	return list, open
 }
 
-func newField(p property, trail []string) field {
-	f := field{wire: p.name, python: p.name, required: p.required, typ: typeOf(p.node, 0)}
-	for _, variant := range p.also {
-		f.typ.union(typeOf(variant, 0))
+func newField(p schema.Property, trail []string) field {
+	f := field{wire: p.Name, python: p.Name, required: p.Required, typ: schema.TypeOf(p.Node)}
+	for _, variant := range p.Also {
+		f.typ.Union(schema.TypeOf(variant))
 	}
-	f.text = oneLine(p.node.text("description"))
-	target := p.node.resolve()
+	f.text = oneLine(p.Node.Text("description"))
+	target := p.Node.Resolve()
 	if target == nil {
 		return f
 	}
 	if f.text == "" {
-		f.text = oneLine(target.text("description"))
+		f.text = oneLine(target.Text("description"))
 	}
-	if def, ok := defaultOf(p.node, target); ok {
-		literal, name := scalar(def)
-		if literal != "" && f.typ.accepts(literal, name) {
+	if def, ok := defaultOf(p.Node, target); ok {
+		literal, name := schema.Literal(def)
+		if literal != "" && f.typ.Accepts(literal, name) {
 			f.literal = literal
 		}
 		if name != "None" {
@@ -69,14 +71,14 @@ func newField(p property, trail []string) field {
 		}
 	}
 	f.notes = notesOf(target)
-	f.children = childrenOf(p.node, trail, "")
+	f.children = childrenOf(p.Node, trail, "")
 	return f
 }
 
 // defaultOf reads the default; one written beside a reference wins.
-func defaultOf(node, target *schema) (json.RawMessage, bool) {
-	for _, s := range []*schema{node, target} {
-		if raw, ok := s.keywords["default"]; ok {
+func defaultOf(node, target *schema.Schema) (json.RawMessage, bool) {
+	for _, s := range []*schema.Schema{node, target} {
+		if raw := s.Keyword("default"); raw != nil {
 			return raw, true
 		}
 	}
@@ -85,12 +87,12 @@ func defaultOf(node, target *schema) (json.RawMessage, bool) {
 
 // childrenOf lists the members of an object, or of the objects in a list ("[]")
 // or a map ("{}") of them.
-func childrenOf(s *schema, trail []string, path string) []field {
-	ref := s.text("$ref")
+func childrenOf(s *schema.Schema, trail []string, path string) []field {
+	ref := s.Text("$ref")
 	if ref != "" && slices.Contains(trail, ref) || len(trail) >= maxNesting {
 		return nil
 	}
-	target := s.resolve()
+	target := s.Resolve()
 	if target == nil {
 		return nil
 	}
@@ -106,7 +108,7 @@ func childrenOf(s *schema, trail []string, path string) []field {
 		return nil
 	}
 	for _, c := range []struct{ keyword, mark string }{{"items", "[]"}, {"additionalProperties", "{}"}} {
-		if values := target.node(c.keyword); values != nil {
+		if values := target.Node(c.keyword); values != nil {
 			return childrenOf(values, trail, path+c.mark)
 		}
 	}
@@ -114,7 +116,7 @@ func childrenOf(s *schema, trail []string, path string) []field {
 }
 
 // membersOf lists the members of an object that is below path.
-func membersOf(s *schema, trail []string, path string) []field {
+func membersOf(s *schema.Schema, trail []string, path string) []field {
 	list, _ := fieldsOf(s, trail)
 	for i := range list {
 		if path != "" {
@@ -126,13 +128,13 @@ func membersOf(s *schema, trail []string, path string) []field {
 
 // alternativesOf lists the members of each object that s may be, where there
 // are several with other members: together they would describe none of them.
-func alternativesOf(s *schema, trail []string, path string) (list []field) {
-	if s.keywords["properties"] != nil {
+func alternativesOf(s *schema.Schema, trail []string, path string) (list []field) {
+	if s.Keyword("properties") != nil {
 		return nil
 	}
 	differ := false
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		for _, variant := range s.list(keyword) {
+		for _, variant := range s.List(keyword) {
 			children := membersOf(variant, trail, path)
 			if len(children) == 0 {
 				continue
@@ -153,9 +155,9 @@ func alternativesOf(s *schema, trail []string, path string) (list []field) {
 }
 
 // notesOf is what a caller should know beyond the type, as one phrase.
-func notesOf(s *schema) string {
+func notesOf(s *schema.Schema) string {
 	var notes []string
-	if format := oneLine(s.text("format")); format != "" {
+	if format := oneLine(s.Text("format")); format != "" {
 		notes = append(notes, format)
 	}
 	low, high := limit(s, "minimum"), limit(s, "maximum")
@@ -177,16 +179,16 @@ func notesOf(s *schema) string {
 			notes = append(notes, fmt.Sprintf(l.phrase, n))
 		}
 	}
-	if pattern := s.text("pattern"); pattern != "" && s.text("format") == "" {
+	if pattern := s.Text("pattern"); pattern != "" && s.Text("format") == "" {
 		notes = append(notes, "matches "+oneLine(pattern))
 	}
 	return strings.Join(notes, ", ")
 }
 
 // limit returns a numeric keyword as it is written, or "".
-func limit(s *schema, keyword string) string {
+func limit(s *schema.Schema, keyword string) string {
 	var n json.Number
-	raw := bytes.TrimSpace(s.keywords[keyword])
+	raw := bytes.TrimSpace(s.Keyword(keyword))
 	if len(raw) == 0 || raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
 		return ""
 	}
@@ -217,12 +219,12 @@ func (f field) signature() string {
 	case !f.optional():
 		return f.python + ": " + typ.String()
 	case def == "None":
-		typ.null = true
-	case def == "" && typ.null:
+		typ.Null = true
+	case def == "" && typ.Null:
 		def = noValue
 	case def == "":
 		def = "None"
-		typ.null = true
+		typ.Null = true
 	}
 	return f.python + ": " + typ.String() + " = " + def
 }
@@ -230,5 +232,5 @@ func (f field) signature() string {
 // sendsNull reports whether None, given for the parameter, is sent as null. In
 // every other case None means "not given".
 func (f field) sendsNull() bool {
-	return f.typ.null && (f.required || f.literal != "None")
+	return f.typ.Null && (f.required || f.literal != "None")
 }

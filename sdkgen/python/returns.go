@@ -2,8 +2,11 @@ package python
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/portico-run/portico/sdkgen/python/schema"
 )
 
 const (
@@ -21,11 +24,11 @@ func returnsOf(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return "Any"
 	}
-	root, err := parseSchema(raw)
+	root, err := schema.Parse(raw)
 	if err != nil {
 		return "Any"
 	}
-	for _, members := range []int{maxNodes, 5, 2} {
+	for _, members := range []int{math.MaxInt, 5, 2} {
 		for depth := maxReturnsDepth; depth > 0; depth-- {
 			if text := shape(root, depth, members); len(text) <= maxReturns {
 				return text
@@ -35,12 +38,12 @@ func returnsOf(raw json.RawMessage) string {
 	return shape(root, 0, 0)
 }
 
-func shape(s *schema, depth, members int) string {
-	if s = s.resolve(); s == nil || s.always != nil {
+func shape(s *schema.Schema, depth, members int) string {
+	if s = s.Resolve(); s == nil || s.Anything() {
 		return "Any"
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		if variants := s.list(keyword); len(variants) > 0 {
+		if variants := s.List(keyword); len(variants) > 0 {
 			var parts []string
 			for _, v := range variants {
 				parts = append(parts, shape(v, depth, members))
@@ -48,12 +51,12 @@ func shape(s *schema, depth, members int) string {
 			return alternatives(parts)
 		}
 	}
-	kinds := s.types()
+	kinds := s.Types()
 	switch {
 	case len(kinds) > 0:
-	case s.keywords["properties"] != nil:
+	case s.Keyword("properties") != nil:
 		kinds = []string{"object"}
-	case s.keywords["items"] != nil:
+	case s.Keyword("items") != nil:
 		kinds = []string{"array"}
 	}
 	var parts []string
@@ -63,7 +66,7 @@ func shape(s *schema, depth, members int) string {
 	return alternatives(parts)
 }
 
-func shapeOf(kind string, s *schema, depth, members int) string {
+func shapeOf(kind string, s *schema.Schema, depth, members int) string {
 	switch kind {
 	case "string":
 		return "str"
@@ -76,7 +79,7 @@ func shapeOf(kind string, s *schema, depth, members int) string {
 	case "null":
 		return "None"
 	case "array":
-		items := s.node("items")
+		items := s.Node("items")
 		if items == nil {
 			return "list"
 		}
@@ -87,8 +90,8 @@ func shapeOf(kind string, s *schema, depth, members int) string {
 	return "Any"
 }
 
-func shapeOfObject(s *schema, depth, members int) string {
-	list, _ := s.properties()
+func shapeOfObject(s *schema.Schema, depth, members int) string {
+	list, _ := s.Properties()
 	if len(list) == 0 || depth == 0 {
 		return "dict"
 	}
@@ -98,14 +101,14 @@ func shapeOfObject(s *schema, depth, members int) string {
 			parts = append(parts, "**Any")
 			break
 		}
-		name, mark := p.name, ""
+		name, mark := p.Name, ""
 		if Name(name, "") != name {
-			name = quote(name)
+			name = schema.Quote(name)
 		}
-		if !p.required {
+		if !p.Required {
 			mark = "?"
 		}
-		parts = append(parts, name+mark+": "+shape(p.node, depth-1, members))
+		parts = append(parts, name+mark+": "+shape(p.Node, depth-1, members))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

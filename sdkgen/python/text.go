@@ -1,47 +1,11 @@
 package python
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/portico-run/portico/sdkgen/python/schema"
 )
-
-// quote renders text as a Python string literal. Everything that is not
-// printable is escaped, so that no invisible or bidirectional character can
-// make the source read differently from what it is.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		default:
-			writeRune(&b, r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
-// writeRune writes a printable character as it is and any other escaped.
-func writeRune(b *strings.Builder, r rune) {
-	switch {
-	case unicode.IsPrint(r):
-		b.WriteRune(r)
-	case r <= 0xff:
-		fmt.Fprintf(b, `\x%02x`, r)
-	case r <= 0xffff:
-		fmt.Fprintf(b, `\u%04x`, r)
-	default:
-		fmt.Fprintf(b, `\U%08x`, r)
-	}
-}
 
 // docstring renders lines as a docstring at an indentation. No text can end it:
 // backslashes are escaped, and so are quotation marks that touch another one
@@ -61,7 +25,7 @@ func docstring(lines []string, indent string) string {
 		case r == '"' && (i == 0 || i == len(body)-1 || body[i-1] == '"' || body[i+1] == '"'):
 			b.WriteString(`\"`)
 		default:
-			writeRune(&b, r)
+			schema.WriteRune(&b, r)
 		}
 	}
 	if len(lines) > 1 {

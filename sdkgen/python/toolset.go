@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/portico-run/portico/sdkgen/python/schema"
+
 	"github.com/portico-run/portico/sdkgen/definition"
 )
 
@@ -66,7 +68,7 @@ func newClass(t definition.Toolset, entry Toolset) (class, error) {
 }
 
 func newMethod(tool definition.Tool, name string) (method, error) {
-	root, err := parseSchema(tool.InputSchema)
+	root, err := schema.Parse(tool.InputSchema)
 	if err != nil {
 		return method{}, err
 	}
@@ -83,7 +85,7 @@ func newMethod(tool definition.Tool, name string) (method, error) {
 	for _, optional := range []bool{false, true} {
 		for _, f := range fields {
 			switch {
-			case f.wire == fileTitle && f.typ.accepts("", "str"):
+			case f.wire == fileTitle && f.typ.Accepts("", "str"):
 				m.title = &f
 			case f.optional() == optional:
 				m.fields = append(m.fields, f)

@@ -63,7 +63,7 @@ func (r Release) To(ctx context.Context, s Store) (int, error) {
 	if _, _, err := r.check(ctx, s); err != nil {
 		return 0, err
 	}
-	written, err := Publish(ctx, s, r.Prefix, r.Hash, r.Bundle, r.Progress)
+	written, err := Publish(ctx, s, r)
 	if err != nil {
 		return written, err
 	}

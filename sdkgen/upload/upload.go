@@ -40,29 +40,29 @@ var hashPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Publish writes the bundle to <prefix>/<hash>/refly_tools/ and returns how
 // many files it wrote; files that are there with the same content are left
-// alone, so publishing twice or after an interruption is safe. Progress, if
-// not nil, is called after each file.
+// alone, so publishing twice or after an interruption is safe. It does not look
+// at the release before.
 //
 // The manifest is written last: where it exists, the bundle is complete.
-func Publish(ctx context.Context, s Store, prefix, hash string, b python.Bundle, progress func(path string)) (int, error) {
-	if err := checkNames(prefix, hash); err != nil {
+func Publish(ctx context.Context, s Store, r Release) (int, error) {
+	if err := checkNames(r.Prefix, r.Hash); err != nil {
 		return 0, err
 	}
-	root := path.Join(strings.Trim(prefix, "/"), hash, packageName)
-	missing, err := compare(ctx, s, root, b)
+	root := path.Join(strings.Trim(r.Prefix, "/"), r.Hash, packageName)
+	missing, err := compare(ctx, s, root, r.Bundle)
 	if err != nil {
-		return 0, fmt.Errorf("publish %s: %w", hash, err)
+		return 0, fmt.Errorf("publish %s: %w", r.Hash, err)
 	}
 	written := 0
-	for _, f := range manifestLast(b.Files) {
+	for _, f := range manifestLast(r.Bundle.Files) {
 		if missing[f.Path] {
 			if err := create(ctx, s, path.Join(root, f.Path), f.Content); err != nil {
-				return written, fmt.Errorf("publish %s: %w", hash, err)
+				return written, fmt.Errorf("publish %s: %w", r.Hash, err)
 			}
 			written++
 		}
-		if progress != nil {
-			progress(f.Path)
+		if r.Progress != nil {
+			r.Progress(f.Path)
 		}
 	}
 	return written, nil

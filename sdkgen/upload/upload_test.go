@@ -73,7 +73,7 @@ func TestPublish(t *testing.T) {
 		ctx := context.Background()
 		b := bundle(t, "a")
 		var order []string
-		n, err := upload.Publish(ctx, s, "/some/prefix/", "h1", b, func(p string) { order = append(order, p) })
+		n, err := upload.Publish(ctx, s, upload.Release{Prefix: "/some/prefix/", Hash: "h1", Bundle: b, Progress: func(p string) { order = append(order, p) }})
 		require.NoError(t, err)
 		require.Equal(t, len(b.Files), n)
 		require.Equal(t, "manifest.json", order[len(order)-1], "the manifest marks a complete bundle")
@@ -89,17 +89,17 @@ func TestPublish(t *testing.T) {
 		require.Contains(t, want, "some/prefix/h1/refly_tools/docs/demo.md")
 		require.Empty(t, cmp.Diff(want, keys(t, s, "some/prefix/h1/")))
 
-		n, err = upload.Publish(ctx, s, "some/prefix", "h1", b, nil)
+		n, err = upload.Publish(ctx, s, upload.Release{Prefix: "some/prefix", Hash: "h1", Bundle: b})
 		require.NoError(t, err)
 		require.Zero(t, n, "the same again writes nothing")
 
-		_, err = upload.Publish(ctx, s, "some/prefix", "h1", bundle(t, "a", "b"), nil)
+		_, err = upload.Publish(ctx, s, upload.Release{Prefix: "some/prefix", Hash: "h1", Bundle: bundle(t, "a", "b")})
 		require.ErrorIs(t, err, upload.ErrDifferent)
 		got, err := s.Get(ctx, "some/prefix/h1/refly_tools/docs/demo.md")
 		require.NoError(t, err)
 		require.NotContains(t, string(got), "## b", "nothing was overwritten")
 
-		_, err = upload.Publish(ctx, s, "some/prefix", "h2", bundle(t, "a", "b"), nil)
+		_, err = upload.Publish(ctx, s, upload.Release{Prefix: "some/prefix", Hash: "h2", Bundle: bundle(t, "a", "b")})
 		require.NoError(t, err)
 	})
 }
@@ -123,11 +123,11 @@ func TestPublishContinuesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s upload.Store) {
 		b := bundle(t, "a")
-		n, err := upload.Publish(context.Background(), &interrupted{Store: s}, "p", "h", b, nil)
+		n, err := upload.Publish(context.Background(), &interrupted{Store: s}, upload.Release{Prefix: "p", Hash: "h", Bundle: b})
 		require.ErrorIs(t, err, errLost)
 		require.Equal(t, 2, n)
 		require.NotContains(t, keys(t, s, "p/h/"), "p/h/refly_tools/manifest.json")
-		n, err = upload.Publish(context.Background(), s, "p", "h", b, nil)
+		n, err = upload.Publish(context.Background(), s, upload.Release{Prefix: "p", Hash: "h", Bundle: b})
 		require.NoError(t, err)
 		require.Equal(t, len(b.Files)-2, n)
 	})
@@ -137,7 +137,7 @@ func TestPublishRefusesForeignFiles(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s upload.Store) {
 		require.NoError(t, s.Create(context.Background(), "p/h/refly_tools/other.py", []byte("x")))
-		_, err := upload.Publish(context.Background(), s, "p", "h", bundle(t, "a"), nil)
+		_, err := upload.Publish(context.Background(), s, upload.Release{Prefix: "p", Hash: "h", Bundle: bundle(t, "a")})
 		require.ErrorIs(t, err, upload.ErrDifferent)
 		require.Len(t, keys(t, s, "p/h/"), 1, "nothing was written")
 	})
@@ -164,7 +164,9 @@ func TestPublishersRace(t *testing.T) {
 	var wg sync.WaitGroup
 	problems := make([]error, 8)
 	for i := range problems {
-		wg.Go(func() { _, problems[i] = upload.Publish(context.Background(), s, "p", "h", b, nil) })
+		wg.Go(func() {
+			_, problems[i] = upload.Publish(context.Background(), s, upload.Release{Prefix: "p", Hash: "h", Bundle: b})
+		})
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(problems...))
@@ -175,10 +177,10 @@ func TestPublishRefusesBadNames(t *testing.T) {
 	t.Parallel()
 	s := upload.Folder(t.TempDir())
 	for _, hash := range []string{"", "..", "a/b", ".x", strings.Repeat("h", 65), "a b"} {
-		_, err := upload.Publish(context.Background(), s, "p", hash, bundle(t, "a"), nil)
+		_, err := upload.Publish(context.Background(), s, upload.Release{Prefix: "p", Hash: hash, Bundle: bundle(t, "a")})
 		require.ErrorContains(t, err, "hash", hash)
 	}
-	_, err := upload.Publish(context.Background(), s, "../up", "h", bundle(t, "a"), nil)
+	_, err := upload.Publish(context.Background(), s, upload.Release{Prefix: "../up", Hash: "h", Bundle: bundle(t, "a")})
 	require.ErrorContains(t, err, "must not lead upwards")
 }
 
@@ -190,7 +192,7 @@ func TestS3Failures(t *testing.T) {
 	t.Cleanup(srv.Close)
 	s, err := upload.NewS3(upload.S3Config{Endpoint: srv.URL, Bucket: "nowhere", AccessKey: "a", SecretKey: "topsecret"})
 	require.NoError(t, err)
-	_, err = upload.Publish(context.Background(), s, "p", "h", bundle(t, "a"), nil)
+	_, err = upload.Publish(context.Background(), s, upload.Release{Prefix: "p", Hash: "h", Bundle: bundle(t, "a")})
 	require.ErrorContains(t, err, "nowhere")
 	require.NotContains(t, err.Error(), "topsecret")
 }

@@ -1,4 +1,4 @@
-package python
+package schema
 
 import (
 	"bytes"
@@ -9,47 +9,47 @@ import (
 	"strings"
 )
 
-// pyType is a Python type expression in parts, so that types can be united and
+// Type is a Python type expression in parts, so that types can be united and
 // a default can be checked against them. The zero value is a type without
 // values yet.
-type pyType struct {
-	any      bool     // any value, null included
-	null     bool     // None is one of the values
-	literals []string // rendered members of a Literal
-	names    []string // str, List[int], …
+type Type struct {
+	Any      bool     // any value, null included
+	Null     bool     // None is one of the values
+	Literals []string // rendered members of a Literal
+	Names    []string // str, List[int], …
 }
 
-func anyType() pyType               { return pyType{any: true, null: true} }
-func namedType(names string) pyType { return pyType{names: []string{names}} }
+func anyType() Type               { return Type{Any: true, Null: true} }
+func namedType(names string) Type { return Type{Names: []string{names}} }
 
-// union adds the values of other.
-func (t *pyType) union(other pyType) {
-	t.any = t.any || other.any
-	t.null = t.null || other.null
-	for _, l := range other.literals {
-		if !slices.Contains(t.literals, l) {
-			t.literals = append(t.literals, l)
+// Union adds the values of other.
+func (t *Type) Union(other Type) {
+	t.Any = t.Any || other.Any
+	t.Null = t.Null || other.Null
+	for _, l := range other.Literals {
+		if !slices.Contains(t.Literals, l) {
+			t.Literals = append(t.Literals, l)
 		}
 	}
-	for _, n := range other.names {
-		if !slices.Contains(t.names, n) {
-			t.names = append(t.names, n)
+	for _, n := range other.Names {
+		if !slices.Contains(t.Names, n) {
+			t.Names = append(t.Names, n)
 		}
 	}
 }
 
-func (t pyType) empty() bool {
-	return !t.any && !t.null && len(t.literals) == 0 && len(t.names) == 0
+func (t Type) empty() bool {
+	return !t.Any && !t.Null && len(t.Literals) == 0 && len(t.Names) == 0
 }
 
 // String is the annotation, with Optional when null is a value.
-func (t pyType) String() string {
-	if t.any || t.empty() {
+func (t Type) String() string {
+	if t.Any || t.empty() {
 		return "Any"
 	}
-	parts := slices.Clone(t.names)
-	if len(t.literals) > 0 {
-		parts = append([]string{"Literal[" + strings.Join(t.literals, ", ") + "]"}, parts...)
+	parts := slices.Clone(t.Names)
+	if len(t.Literals) > 0 {
+		parts = append([]string{"Literal[" + strings.Join(t.Literals, ", ") + "]"}, parts...)
 	}
 	var s string
 	switch len(parts) {
@@ -60,30 +60,33 @@ func (t pyType) String() string {
 	default:
 		s = "Union[" + strings.Join(parts, ", ") + "]"
 	}
-	if t.null {
+	if t.Null {
 		return "Optional[" + s + "]"
 	}
 	return s
 }
 
-// accepts reports whether a scalar that Python writes as literal, and that is
+// Accepts reports whether a scalar that Python writes as literal, and that is
 // of the named Python type, is a value of t.
-func (t pyType) accepts(literal, name string) bool {
+func (t Type) Accepts(literal, name string) bool {
 	switch {
-	case t.any, slices.Contains(t.literals, literal), slices.Contains(t.names, name):
+	case t.Any, slices.Contains(t.Literals, literal), slices.Contains(t.Names, name):
 		return true
 	case name == "int":
-		return slices.Contains(t.names, "float")
+		return slices.Contains(t.Names, "float")
 	case name == "None":
-		return t.null
+		return t.Null
 	}
 	return false
 }
 
+// TypeOf translates a schema.
+func TypeOf(s *Schema) Type { return typeOf(s, 0) }
+
 // typeOf translates a schema node. Depth bounds recursion, which also ends
 // cycles of references.
-func typeOf(s *schema, depth int) pyType {
-	if s = s.resolve(); s == nil || s.always != nil || depth > maxDepth {
+func typeOf(s *Schema, depth int) Type {
+	if s = s.Resolve(); s == nil || s.always != nil || depth > maxDepth {
 		return anyType()
 	}
 	t, known := literalType(s)
@@ -100,54 +103,54 @@ func typeOf(s *schema, depth int) pyType {
 		return anyType()
 	}
 	if s.flag("nullable") {
-		t.null = true
+		t.Null = true
 	}
 	return t
 }
 
 // literalType handles const and enum. A member that cannot be in a Literal (a
 // float, a list, an object) is described by its type.
-func literalType(s *schema) (pyType, bool) {
+func literalType(s *Schema) (Type, bool) {
 	var values []json.RawMessage
 	if raw, ok := s.keywords["const"]; ok {
 		values = []json.RawMessage{raw}
 	} else if json.Unmarshal(s.keywords["enum"], &values) != nil || len(values) == 0 {
-		return pyType{}, false
+		return Type{}, false
 	}
-	var t pyType
+	var t Type
 	for _, raw := range values {
-		literal, name := scalar(raw)
+		literal, name := Literal(raw)
 		switch {
 		case name == "None":
-			t.null = true
+			t.Null = true
 		case literal == "" || name == "float":
-			t.union(namedType(name))
+			t.Union(namedType(name))
 		default:
-			t.union(pyType{literals: []string{literal}})
+			t.Union(Type{Literals: []string{literal}})
 		}
 	}
 	return t, true
 }
 
 // declaredType handles the type keyword, a name or a list of names.
-func declaredType(s *schema, depth int) (pyType, bool) {
-	var t pyType
-	for _, name := range s.types() {
+func declaredType(s *Schema, depth int) (Type, bool) {
+	var t Type
+	for _, name := range s.Types() {
 		switch name {
 		case "string":
-			t.union(namedType("str"))
+			t.Union(namedType("str"))
 		case "integer":
-			t.union(namedType("int"))
+			t.Union(namedType("int"))
 		case "number":
-			t.union(namedType("float"))
+			t.Union(namedType("float"))
 		case "boolean":
-			t.union(namedType("bool"))
+			t.Union(namedType("bool"))
 		case "null":
-			t.null = true
+			t.Null = true
 		case "array":
-			t.union(arrayType(s, depth))
+			t.Union(arrayType(s, depth))
 		case "object":
-			t.union(objectType(s, depth))
+			t.Union(objectType(s, depth))
 		default:
 			return anyType(), true
 		}
@@ -155,8 +158,8 @@ func declaredType(s *schema, depth int) (pyType, bool) {
 	return t, !t.empty()
 }
 
-func arrayType(s *schema, depth int) pyType {
-	items := s.node("items")
+func arrayType(s *Schema, depth int) Type {
+	items := s.Node("items")
 	if items == nil || s.keywords["prefixItems"] != nil {
 		return namedType("List[Any]")
 	}
@@ -165,8 +168,8 @@ func arrayType(s *schema, depth int) pyType {
 
 // objectType is Dict[str, T] for a plain map and Dict[str, Any] for an object
 // with named members: those are listed in the documentation.
-func objectType(s *schema, depth int) pyType {
-	values := s.node("additionalProperties")
+func objectType(s *Schema, depth int) Type {
+	values := s.Node("additionalProperties")
 	if values == nil || values.always != nil || s.keywords["properties"] != nil || s.keywords["patternProperties"] != nil {
 		return namedType("Dict[str, Any]")
 	}
@@ -175,28 +178,28 @@ func objectType(s *schema, depth int) pyType {
 
 // combinedType handles anyOf and oneOf as a union, and allOf as its first part
 // that says anything.
-func combinedType(s *schema, depth int) (pyType, bool) {
+func combinedType(s *Schema, depth int) (Type, bool) {
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		variants := s.list(keyword)
+		variants := s.List(keyword)
 		if len(variants) == 0 {
 			continue
 		}
-		var t pyType
+		var t Type
 		for _, v := range variants {
-			t.union(typeOf(v, depth+1))
+			t.Union(typeOf(v, depth+1))
 		}
 		return t, true
 	}
-	for _, part := range s.list("allOf") {
-		if t := typeOf(part, depth+1); !t.any {
+	for _, part := range s.List("allOf") {
+		if t := typeOf(part, depth+1); !t.Any {
 			return t, true
 		}
 	}
-	return pyType{}, false
+	return Type{}, false
 }
 
 // impliedType reads the type off keywords that only make sense for one.
-func impliedType(s *schema, depth int) (pyType, bool) {
+func impliedType(s *Schema, depth int) (Type, bool) {
 	has := func(keywords ...string) bool {
 		return slices.ContainsFunc(keywords, func(k string) bool { _, ok := s.keywords[k]; return ok })
 	}
@@ -206,12 +209,12 @@ func impliedType(s *schema, depth int) (pyType, bool) {
 	case has("items", "prefixItems"):
 		return arrayType(s, depth), true
 	}
-	return pyType{}, false
+	return Type{}, false
 }
 
-// scalar renders a JSON value as a Python literal and names its type. Values
+// Literal renders a JSON value as a Python literal and names its type. Values
 // that have no short, immutable literal have only the type.
-func scalar(raw json.RawMessage) (literal, name string) {
+func Literal(raw json.RawMessage) (literal, name string) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return "", "Any"
@@ -222,7 +225,7 @@ func scalar(raw json.RawMessage) (literal, name string) {
 		if json.Unmarshal(raw, &s) != nil {
 			return "", "Any"
 		}
-		return quote(s), "str"
+		return Quote(s), "str"
 	case 't':
 		return "True", "bool"
 	case 'f':

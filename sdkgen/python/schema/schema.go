@@ -1,4 +1,6 @@
-package python
+// Package schema reads JSON Schemas and says what they are in Python: their
+// properties in order, their types, their literals.
+package schema
 
 import (
 	"bytes"
@@ -17,24 +19,24 @@ const maxNodes = 20000
 // of the signatures can use is described as Any.
 const maxDepth = 8
 
-// schema is one JSON Schema node. It keeps the raw text of each keyword, so
+// Schema is one JSON Schema node. It keeps the raw text of each keyword, so
 // that the order of properties survives.
-type schema struct {
-	root     *schema // what "#" means
+type Schema struct {
+	root     *Schema // what "#" means
 	keywords map[string]json.RawMessage
 	always   *bool // the node is true or false instead of an object
 
 	// Kept at the root only.
-	targets map[string]*schema // what references were found to mean
+	targets map[string]*Schema // what references were found to mean
 	nodes   int                // how many nodes were visited
 }
 
-// parseSchema reads a root schema. Empty text and null mean "no parameters".
-func parseSchema(raw json.RawMessage) (*schema, error) {
+// Parse reads a root schema. Empty text and null mean "no parameters".
+func Parse(raw json.RawMessage) (*Schema, error) {
 	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
 		raw = json.RawMessage(`{"type":"object"}`)
 	}
-	s := &schema{targets: map[string]*schema{}}
+	s := &Schema{targets: map[string]*Schema{}}
 	s.root = s
 	if err := s.decode(raw); err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	return s, nil
 }
 
-func (s *schema) decode(raw json.RawMessage) error {
+func (s *Schema) decode(raw json.RawMessage) error {
 	var always bool
 	if json.Unmarshal(raw, &always) == nil && string(bytes.TrimSpace(raw)) != "null" {
 		s.always = &always
@@ -55,16 +57,16 @@ func (s *schema) decode(raw json.RawMessage) error {
 }
 
 // child reads a nested node; text that is no schema reads as {} (anything).
-func (s *schema) child(raw json.RawMessage) *schema {
-	c := &schema{root: s.root}
+func (s *Schema) child(raw json.RawMessage) *Schema {
+	c := &Schema{root: s.root}
 	if c.decode(raw) != nil {
 		c.keywords = nil
 	}
 	return c
 }
 
-// node returns the schema under a keyword, or nil.
-func (s *schema) node(keyword string) *schema {
+// Node returns the schema under a keyword, or nil.
+func (s *Schema) Node(keyword string) *Schema {
 	raw, ok := s.keywords[keyword]
 	if !ok {
 		return nil
@@ -75,21 +77,21 @@ func (s *schema) node(keyword string) *schema {
 	return s.child(raw)
 }
 
-// list returns the list of schemas under a keyword such as anyOf.
-func (s *schema) list(keyword string) []*schema {
+// List returns the list of schemas under a keyword such as anyOf.
+func (s *Schema) List(keyword string) []*Schema {
 	var raws []json.RawMessage
 	if json.Unmarshal(s.keywords[keyword], &raws) != nil {
 		return nil
 	}
-	list := make([]*schema, len(raws))
+	list := make([]*Schema, len(raws))
 	for i, raw := range raws {
 		list[i] = s.child(raw)
 	}
 	return list
 }
 
-// text returns a keyword that is a string, or "".
-func (s *schema) text(keyword string) string {
+// Text returns a keyword that is a string, or "".
+func (s *Schema) Text(keyword string) string {
 	var v string
 	if json.Unmarshal(s.keywords[keyword], &v) != nil {
 		return ""
@@ -97,12 +99,18 @@ func (s *schema) text(keyword string) string {
 	return v
 }
 
-func (s *schema) flag(keyword string) bool {
+// Keyword returns the raw text of a keyword; nil where there is none.
+func (s *Schema) Keyword(name string) json.RawMessage { return s.keywords[name] }
+
+// Anything reports whether the schema is true or false instead of an object.
+func (s *Schema) Anything() bool { return s.always != nil }
+
+func (s *Schema) flag(keyword string) bool {
 	var v bool
 	return json.Unmarshal(s.keywords[keyword], &v) == nil && v
 }
 
-func (s *schema) strings(keyword string) []string {
+func (s *Schema) strings(keyword string) []string {
 	var v []string
 	if json.Unmarshal(s.keywords[keyword], &v) != nil {
 		return nil
@@ -110,23 +118,23 @@ func (s *schema) strings(keyword string) []string {
 	return v
 }
 
-// types returns the type keyword as a list, whichever way it is written.
-func (s *schema) types() []string {
-	if t := s.text("type"); t != "" {
+// Types returns the type keyword as a list, whichever way it is written.
+func (s *Schema) Types() []string {
+	if t := s.Text("type"); t != "" {
 		return []string{t}
 	}
 	return s.strings("type")
 }
 
-// resolve follows $ref inside the document. It returns nil for a reference
+// Resolve follows $ref inside the document. It returns nil for a reference
 // that is a cycle of references, leads nowhere, or leads out of the document:
 // such a value is Any.
-func (s *schema) resolve() *schema {
+func (s *Schema) Resolve() *Schema {
 	if s.root.nodes++; s.root.nodes > maxNodes {
 		return nil
 	}
 	for hops := 0; hops < maxDepth && s != nil; hops++ {
-		ref := s.text("$ref")
+		ref := s.Text("$ref")
 		if ref == "" {
 			return s
 		}
@@ -141,7 +149,7 @@ func (s *schema) resolve() *schema {
 }
 
 // lookup finds a local JSON pointer such as "#/$defs/Pet" from the root.
-func (s *schema) lookup(ref string) *schema {
+func (s *Schema) lookup(ref string) *Schema {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
 		return nil
@@ -181,59 +189,59 @@ func descend(raw json.RawMessage, step string) json.RawMessage {
 	return nil
 }
 
-// property is one named member of an object schema.
-type property struct {
-	name     string
-	node     *schema
-	also     []*schema // what other variants say the member is
-	required bool
+// Property is one named member of an object schema.
+type Property struct {
+	Name     string
+	Node     *Schema
+	Also     []*Schema // what other variants say the member is
+	Required bool
 }
 
-// properties returns the members an object may have, in schema order, and
+// Properties returns the members an object may have, in schema order, and
 // whether it takes others as well. Members of allOf are added; members of
 // anyOf and oneOf variants are added too, required only when every variant
 // requires them.
-func (s *schema) properties() (list []property, open bool) {
+func (s *Schema) Properties() (list []Property, open bool) {
 	c := collector{index: map[string]int{}}
 	c.add(s, 0)
 	return c.list, c.open
 }
 
 type collector struct {
-	list  []property
+	list  []Property
 	index map[string]int
 	open  bool
 }
 
-func (c *collector) add(s *schema, depth int) {
-	s = s.resolve()
+func (c *collector) add(s *Schema, depth int) {
+	s = s.Resolve()
 	if s == nil || depth > maxDepth {
 		return
 	}
 	required := s.strings("required")
 	for _, m := range members(s.keywords["properties"]) {
-		c.put(property{name: m.name, node: s.child(m.raw), required: slices.Contains(required, m.name)})
+		c.put(Property{Name: m.name, Node: s.child(m.raw), Required: slices.Contains(required, m.name)})
 	}
 	for _, name := range required {
 		if i, ok := c.index[name]; ok {
-			c.list[i].required = true
+			c.list[i].Required = true
 		}
 	}
-	if extra := s.node("additionalProperties"); extra != nil && (extra.always == nil || *extra.always) {
+	if extra := s.Node("additionalProperties"); extra != nil && (extra.always == nil || *extra.always) {
 		c.open = true
 	}
 	if len(members(s.keywords["patternProperties"])) > 0 {
 		c.open = true
 	}
-	for _, part := range s.list("allOf") {
+	for _, part := range s.List("allOf") {
 		c.add(part, depth+1)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		c.addVariants(s.list(keyword), depth)
+		c.addVariants(s.List(keyword), depth)
 	}
 }
 
-func (c *collector) addVariants(variants []*schema, depth int) {
+func (c *collector) addVariants(variants []*Schema, depth int) {
 	counts := map[string]int{}
 	var names []string
 	for _, v := range variants {
@@ -241,30 +249,30 @@ func (c *collector) addVariants(variants []*schema, depth int) {
 		one.add(v, depth+1)
 		c.open = c.open || one.open
 		for _, p := range one.list {
-			if p.required {
-				counts[p.name]++
+			if p.Required {
+				counts[p.Name]++
 			}
-			p.required = false
-			if i, known := c.index[p.name]; known {
-				c.list[i].also = append(append(c.list[i].also, p.node), p.also...)
+			p.Required = false
+			if i, known := c.index[p.Name]; known {
+				c.list[i].Also = append(append(c.list[i].Also, p.Node), p.Also...)
 				continue
 			}
-			names = append(names, p.name)
+			names = append(names, p.Name)
 			c.put(p)
 		}
 	}
 	for _, name := range names {
-		c.list[c.index[name]].required = counts[name] == len(variants)
+		c.list[c.index[name]].Required = counts[name] == len(variants)
 	}
 }
 
 // put adds a property; of two with one name the first describes it.
-func (c *collector) put(p property) {
-	if i, known := c.index[p.name]; known {
-		c.list[i].required = c.list[i].required || p.required
+func (c *collector) put(p Property) {
+	if i, known := c.index[p.Name]; known {
+		c.list[i].Required = c.list[i].Required || p.Required
 		return
 	}
-	c.index[p.name] = len(c.list)
+	c.index[p.Name] = len(c.list)
 	c.list = append(c.list, p)
 }
 
