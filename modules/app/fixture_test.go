@@ -54,6 +54,9 @@ func freeAddress(t testing.TB) string {
 func environ(t testing.TB, url string, more ...string) []string {
 	t.Helper()
 	env := []string{
+		// Programs that name no time have the longest, because the machine of a
+		// test may be busy.
+		"SANDBOX_TIMEOUT_MS=300000", "CODEAPI_TIMEOUT_MS=300000",
 		"DATABASE_URL=" + url, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets",
 		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + freeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
 		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32), "LOG_LEVEL=debug",
