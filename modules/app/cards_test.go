@@ -169,7 +169,7 @@ print("made")
 		alone, _ := s.reloaded(t, o.ResultID)
 		require.Len(t, alone, 201)
 		require.Empty(t, cmp.Diff(alone, drawn(t, s.events(t, o.ResultID, ""))), "watched by nobody")
-	}, env...)
+	}, append(env, "PTC_TIMEOUT=300")...)
 }
 
 // Whatever becomes of a call, it is one card from the first word that the model
