@@ -103,7 +103,9 @@ const scenarios = {
 for (const [name, code] of Object.entries(scenarios)) {
   most = 0;
   used.length = 0;
-  const timeout = ["busy", "slow"].includes(name) ? 1000 : 15000;
+  // The oldest client cannot ask for more; a busy machine may need it.
+  const enough = generation === "3.0" ? 15000 : 60000;
+  const timeout = ["busy", "slow"].includes(name) ? 1000 : enough;
   results[name] = { ...(await call(programmatic, { code, timeout })), used: used.length, most };
 }
 
