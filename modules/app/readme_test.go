@@ -1,16 +1,23 @@
 package app_test
 
 import (
+	"bytes"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/configs/dotenv"
@@ -19,53 +26,274 @@ import (
 	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
 )
 
-// The lines with curl in README.md work as they are printed, one block after
-// the other, in a shell that ends at the first answer which is an error.
+// The documents mark their blocks by the word behind the fence:
+//
+//	sh            commands: they run, in one shell for the whole document
+//	python        a program: POST /v1/sandbox/execute runs it, with the demo's tools
+//	LANGUAGE NAME a file, which is written under that name
+//	env           lines of .env, which are there before the server starts
+//	text, json    what the block before it prints; … stands for any text of a
+//	              line, and a line of nothing else for any lines
+//	console       commands that do not run here; they are on the list below
+//	(no word)     a drawing
+const (
+	commands = "sh"
+	python   = "python"
+	settings = "env"
+	unrun    = "console"
+)
+
+// notRun are the blocks of commands that do not run in the test, by their
+// document and first line, and why.
+var notRun = map[string]string{
+	"README.md: make run":                                    "installs packages; what the server prints is compared all the same",
+	"README.md: make test":                                   "runs this test",
+	"CONTRIBUTING.md: go test ./modules/billing":             "runs tests from within a test",
+	"CONTRIBUTING.md: make lint":                             "takes minutes, and runs in CI",
+	"sdkgen/README.md: sdkgen upload --s3 --hash v14":        "needs a bucket; the tests of sdkgen/upload have one",
+	"docs/operations.md: docker compose up --build":          "needs docker",
+	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql": "needs the clients of PostgreSQL",
+}
+
+// block is one fenced block of a document.
+type block struct {
+	line             int
+	kind, name, text string
+}
+
+var fenced = regexp.MustCompile("(?ms)^```([^\n`]*)\n(.*?)^```$")
+
+// blocks are those of a document, in order.
+func blocks(text string) (list []block) {
+	for _, m := range fenced.FindAllStringSubmatchIndex(text, -1) {
+		kind, name, _ := strings.Cut(text[m[2]:m[3]], " ")
+		list = append(list, block{1 + strings.Count(text[:m[0]], "\n"), kind, name, text[m[4]:m[5]]})
+	}
+	return list
+}
+
+// reader is somebody who follows one document, with the programs and a server
+// in a folder of their own.
+type reader struct {
+	t                *testing.T
+	folder, url, key string
+	env              []string
+	printed          *buffer           // by the server
+	addresses        map[string]string // the real ones, by those of the document
+}
+
+// mark begins a line of the shell's output that says which block comes.
+const mark = "=== block "
+
+// Every command and program of every document works as it is printed, and
+// prints what the document says.
 func TestLinesOfTheReadmeWork(t *testing.T) {
 	t.Parallel()
-	_, env := script(t, `
-- expect: [get_weather, "How warm is it in Oslo and Rome?"]
-  output: [{text: "Warm enough."}]
-`)
-	s := serve(t, databasetest.URL(t, database.SQLite), env...)
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	var lines []string
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(readme, -1) {
-		if strings.Contains(string(block[1]), "curl ") {
-			lines = append(lines, string(block[1]))
+	bin := t.TempDir()
+	for name, folder := range map[string]string{"portico": "cmd/api", "sdkgen": "sdkgen"} {
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, name), "./"+folder)
+		build.Dir = root
+		out, err := build.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	left, followed := map[string]bool{}, 0
+	for key := range notRun {
+		left[key] = true
+	}
+	for document, text := range texts(t) {
+		list := blocks(text)
+		if !strings.HasSuffix(document, ".md") || strings.Contains(document, "testdata/") || len(list) == 0 {
+			continue
+		}
+		run := checkBlocks(t, document, list, left)
+		if !run {
+			continue
+		}
+		followed++
+		t.Run(document, func(t *testing.T) {
+			t.Parallel()
+			r := newReader(t, bin, list)
+			r.follow(list)
+			if document == "README.md" {
+				r.compare(list[1].line, list[1].text, r.printed.String())
+			}
+		})
+	}
+	require.Empty(t, left, "these blocks are on the list and in no document")
+	require.GreaterOrEqual(t, followed, 1)
+}
+
+// checkBlocks holds the blocks of a document against the words they may have,
+// and reports whether there is something to run.
+func checkBlocks(t *testing.T, document string, list []block, left map[string]bool) (run bool) {
+	t.Helper()
+	before := ""
+	for _, b := range list {
+		switch at := fmt.Sprintf("%s:%d", document, b.line); {
+		case b.kind == unrun:
+			first, _, _ := strings.Cut(b.text, "\n")
+			require.Contains(t, notRun, document+": "+first, "%s: these commands do not run: mark them sh, or say why not", at)
+			delete(left, document+": "+first)
+		case b.kind == commands || b.kind == python && b.name == "":
+			run = true
+		case (b.kind == "text" || b.kind == "json") && b.name == "":
+			require.Contains(t, []string{commands, python, unrun}, before, "%s: this is printed by no block before it", at)
+		default:
+			require.True(t, b.kind == "" || b.kind == settings || b.name != "", "%s: %q says neither what runs nor what it is called", at, b.kind)
+		}
+		before = b.kind
+	}
+	return run
+}
+
+// newReader starts a server in a folder with what the repository has there.
+func newReader(t *testing.T, bin string, list []block) *reader {
+	t.Helper()
+	r := &reader{t: t, folder: t.TempDir(), printed: &buffer{}, addresses: map[string]string{
+		"localhost:5800": freeAddress(t), "localhost:5801": freeAddress(t), "localhost:5802": freeAddress(t),
+		"localhost:5803": freeAddress(t),
+	}}
+	r.url = "http://" + r.addresses["localhost:5800"]
+	for name, target := range map[string]string{"bin": bin, "modules": root + "/modules", "dev": root + "/dev"} {
+		target, err := filepath.Abs(target)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(target, filepath.Join(r.folder, name)))
+	}
+	require.NoError(t, os.CopyFS(filepath.Join(r.folder, "configs", "toolsets"), os.DirFS(root+"/configs/toolsets")))
+	lines := []string{
+		"PORTICO_LISTEN=" + r.addresses["localhost:5800"], "DEMO_LISTEN=" + r.addresses["localhost:5801"], "LOG_LEVEL=error", "PTC_MODE=on",
+		"SANDBOX_POOL=1", "SANDBOX_PRELOAD=json", "ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32),
+	}
+	for _, b := range list {
+		if b.kind == settings {
+			lines = append(lines, r.real(b.text))
 		}
 	}
-	require.GreaterOrEqual(t, len(lines), 4)
-	// Only the key and the address are the reader's own.
-	text := strings.NewReplacer("KEY=rf_…", "KEY="+s.key, "URL=http://localhost:5800", "URL="+s.url).Replace(strings.Join(lines, "\n"))
-	require.NotContains(t, text, "…")
+	require.NoError(t, os.WriteFile(filepath.Join(r.folder, ".env"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	r.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"), "LANG=C.UTF-8"}
+	r.start()
+	return r
+}
 
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "sales.csv"), []byte("region,sold\nNorth,3\nSouth,4\n"), 0o600))
-	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", "curl() { command curl --fail-with-body \"$@\" && echo; }\n"+text)
-	shell.Dir = folder
-	out, err := shell.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, seen := range []string{
-		`"status":"success","data":{"city":"Rome"`, // the first call
-		`"stdout":"{'status': 'success', 'data': {'city': 'Oslo'`,
-		`"event":"tool_call_end"`, `"event":"end"`,
-		"Warm enough.",
-		`"sales.parquet"`,
-		`"status":"tool_call_required"`,
-	} {
-		require.Contains(t, string(out), seen)
+// start starts the server and waits until it works.
+func (r *reader) start() {
+	r.t.Helper()
+	server := exec.CommandContext(r.t.Context(), filepath.Join(r.folder, "bin", "portico"), "serve")
+	server.Dir, server.Env, server.Stdout, server.Stderr = r.folder, r.env, r.printed, r.printed
+	require.NoError(r.t, server.Start())
+	r.t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = server.Wait()
+	})
+	ready := func() bool {
+		request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/readyz", nil)
+		if err != nil {
+			return false
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK && strings.Contains(r.printed.String(), "rf_")
 	}
-	require.NotContains(t, string(out), `"success":false`)
+	require.Eventually(r.t, ready, time.Minute, 50*time.Millisecond, "the server did not start:\n%s", r.printed)
+	r.key = regexp.MustCompile(`rf_\w+`).FindString(r.printed.String())
+}
+
+// real puts the reader's own key and addresses into a text of the document.
+func (r *reader) real(text string) string {
+	text = strings.ReplaceAll(text, "KEY=rf_…", "KEY="+r.key)
+	for shown, address := range r.addresses {
+		host, port, _ := strings.Cut(address, ":")
+		text = strings.ReplaceAll(text, shown, address)
+		text = strings.ReplaceAll(text, strings.Replace(shown, ":", `", `, 1), host+`", `+port) // as a pair in Python
+	}
+	return text
+}
+
+// follow runs the blocks in one shell and compares what they print.
+func (r *reader) follow(list []block) {
+	r.t.Helper()
+	script := "set -euo pipefail\ncurl() { command curl \"$@\" && echo; }\n"
+	for n, b := range list {
+		script += fmt.Sprintf("echo; echo '%s%d'\n", mark, n)
+		text := r.real(b.text)
+		switch {
+		case b.name != "":
+			script += fmt.Sprintf("mkdir -p \"$(dirname '%s')\"\ncat > '%s' <<'END OF FILE'\n%sEND OF FILE\n", b.name, b.name, text)
+		case b.kind == commands:
+			require.NotContains(r.t, text, "…", "line %d: a reader cannot type this", b.line)
+			script += text
+		case b.kind == python:
+			body, err := json.Marshal(map[string]any{"language": "python", "toolsets": []string{"demo"}, "code": b.text})
+			require.NoError(r.t, err)
+			file := filepath.Join(r.t.TempDir(), "body.json")
+			require.NoError(r.t, os.WriteFile(file, body, 0o600))
+			script += "command curl -sS \"$URL/v1/sandbox/execute\" -H \"X-API-Key: $KEY\" -H 'Content-Type: application/json' -d @" + file +
+				` | python3 -c 'import json, sys; r = json.load(sys.stdin)["data"]; print(r["stdout"] + r["stderr"])'` + "\n"
+		}
+	}
+	shell := exec.CommandContext(r.t.Context(), "bash", "-c", script)
+	shell.Dir, shell.Env = r.folder, append(r.env, "URL="+r.url, "KEY="+r.key)
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	shell.Stdout, shell.Stderr = &out, &out
+	shell.WaitDelay = time.Second // what the document left in the background
+	require.NoError(r.t, shell.Start())
+	r.t.Cleanup(func() { _ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) })
+	err := shell.Wait()
+	if err != nil && shell.ProcessState.ExitCode() != 0 {
+		require.NoError(r.t, err, "%s\n%s", out.String(), r.printed)
+	}
+	printed := regexp.MustCompile(`(?m)^`+mark+`\d+\n`).Split(out.String(), -1)[1:]
+	require.Len(r.t, printed, len(list), out.String())
+	for n, b := range list {
+		if b.kind != commands && (b.kind != python || b.name != "") {
+			continue
+		}
+		if n+1 < len(list) && (list[n+1].kind == "text" || list[n+1].kind == "json") && list[n+1].name == "" {
+			r.compare(list[n+1].line, list[n+1].text, printed[n])
+			continue
+		}
+		require.NotContains(r.t, printed[n], `"success":false`, "line %d", b.line)
+		require.NotContains(r.t, printed[n], "Traceback", "line %d", b.line)
+	}
+}
+
+// compare holds what was printed against what the document shows.
+func (r *reader) compare(line int, want, got string) {
+	r.t.Helper()
+	for shown, address := range r.addresses {
+		got = strings.ReplaceAll(got, address, shown)
+	}
+	pattern := "^"
+	for _, l := range strings.Split(tidy(want), "\n") {
+		if l == "…" {
+			pattern += `(?:.*\n)*?`
+			continue
+		}
+		pattern += strings.ReplaceAll(regexp.QuoteMeta(l), "…", ".*") + `\n`
+	}
+	assert.Regexp(r.t, pattern+"$", tidy(got)+"\n", "line %d: this is not what is printed", line)
+}
+
+// tidy takes out empty lines, and spaces at the ends of lines.
+func tidy(text string) string {
+	var lines []string
+	for l := range strings.Lines(text) {
+		if l = strings.TrimRight(l, " \t\r\n"); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // The lines that make the keys of signed tokens give both sides what they need.
 func TestKeysOfTheReadmeWork(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	document, err := os.ReadFile("../../docs/code-interpreter.md")
 	require.NoError(t, err)
-	lines := regexp.MustCompile("(?s)```sh\n(openssl genpkey.*?)```").FindSubmatch(readme)
+	lines := regexp.MustCompile("(?s)```sh\n(openssl genpkey.*?)```").FindSubmatch(document)
 	require.NotNil(t, lines)
 	folder := t.TempDir()
 	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", string(lines[1]))

@@ -19,7 +19,6 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
-	"github.com/portico-run/portico/internal/errs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -396,13 +395,4 @@ func TestPagesForPeopleAndPrometheus(t *testing.T) {
 	require.NotContains(t, a.raw, "<script")
 	require.NotRegexp(t, `(src|href)="https?:`, a.raw)
 	require.Contains(t, a.header.Get("Content-Security-Policy"), "default-src 'none'")
-}
-
-func TestErrorCodesAreDocumented(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	for _, c := range errs.Codes() {
-		require.Contains(t, string(readme), string(c), "README.md does not name the error code")
-	}
 }
