@@ -214,7 +214,7 @@ func TestCodeKeepsTheHouseRules(t *testing.T) {
 	}
 }
 
-var pathInDocs = regexp.MustCompile("`((?:cmd|modules|migrations|sdkgen|configs|tools|bench|bin)/[A-Za-z0-9_./{},*-]*)`|\\]\\(([^)#:]+)\\)")
+var pathInDocs = regexp.MustCompile("`((?:cmd|modules|internal|migrations|sdkgen|configs|dev|docs|tools|bin)/[A-Za-z0-9_./{},*-]*)`|\\]\\(([^)#:]+)\\)")
 
 // A document that names a path names one that exists.
 func TestDocumentsNamePathsThatExist(t *testing.T) {

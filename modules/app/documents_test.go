@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"go/ast"
+	"go/token"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -55,11 +56,11 @@ func TestDocumentsAreEasyToRead(t *testing.T) {
 	abbreviation := regexp.MustCompile(`\bPTC\b`)
 	for path, text := range texts(t) {
 		at := abbreviation.FindStringIndex(text)
-		if !strings.HasSuffix(path, ".md") || strings.Contains(path, "testdata/") || at == nil {
+		if !strings.HasSuffix(path, ".md") || strings.Contains(path, "testdata/") || path == "CHANGELOG.md" || at == nil {
 			continue
 		}
-		around := strings.ToLower(text[max(0, at[0]-60):min(len(text), at[1]+60)])
-		require.Contains(t, around, "programmatic tool calling", "%s says PTC before it says what that is", path)
+		until := strings.ToLower(text[:min(len(text), at[1]+60)])
+		require.Contains(t, until, "programmatic tool calling", "%s says PTC before it says what that is", path)
 	}
 }
 
@@ -98,6 +99,30 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	for _, c := range errs.Codes() {
 		require.Equal(t, strconv.Itoa(c.Status()), listed[string(c)], "docs/errors.md: the status of %s", c)
 	}
+}
+
+// The codes of failed calls that the server itself gives are constants whose
+// names begin with Code.
+func TestFailuresOfToolsAreDocumented(t *testing.T) {
+	t.Parallel()
+	table, found := section(t, guide(t, "docs/errors.md"), "## Failures of tools"), 0
+	for _, s := range sources(t) {
+		for _, d := range s.Decls {
+			list, ok := d.(*ast.GenDecl)
+			if !ok || list.Tok != token.CONST || s.test() {
+				continue
+			}
+			for _, of := range list.Specs {
+				if of, ok := of.(*ast.ValueSpec); ok && len(of.Values) == 1 && regexp.MustCompile(`^Code[A-Z]`).MatchString(of.Names[0].Name) {
+					if l, ok := of.Values[0].(*ast.BasicLit); ok && regexp.MustCompile(`^"[A-Z_]+"$`).MatchString(l.Value) {
+						require.Contains(t, table, "`"+strings.Trim(l.Value, `"`)+"`", "docs/errors.md does not name it; %s", s.path)
+						found++
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, found, 15)
 }
 
 // fieldsOf are the names in YAML, or in JSON where it has no other, of the

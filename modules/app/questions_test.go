@@ -64,7 +64,7 @@ func TestPackagesAreNamed(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("../../configs/sandbox/requirements.txt")
 	require.NoError(t, err)
-	readme, err := os.ReadFile("../../README.md")
+	document, err := os.ReadFile("../../docs/programs.md")
 	require.NoError(t, err)
 	modules := map[string]string{ // by distributions that are imported by another name
 		"scikit-learn": "sklearn", "opencv-python-headless": "cv2", "python-docx": "docx", "python-pptx": "pptx", "beautifulsoup4": "bs4",
@@ -82,7 +82,7 @@ func TestPackagesAreNamed(t *testing.T) {
 	r := s.invoke(t, map[string]any{"query": "Go", "toolsets": []string{"demo"}})
 	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 	for _, name := range names {
-		require.Regexp(t, `\b`+name+`\b`, string(readme))
+		require.Regexp(t, `\b`+name+`\b`, string(document))
 	}
 }
 
