@@ -415,7 +415,7 @@ func TestPlansOfTokens(t *testing.T) {
 		"CODEAPI_PLAN_LIMITS=free perMinute=1,portico_plus_monthly timeout=1s perMinute=100")
 }
 
-// The configuration that docs/code-interpreter.md shows is what the server takes.
+// A key may stand on several lines of the configuration, and is never printed.
 func TestKeyOnSeveralLines(t *testing.T) {
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
