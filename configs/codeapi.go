@@ -44,8 +44,8 @@ type CodeAPI struct {
 }
 
 // CodeAPIJWT says whose signed tokens the code interpreter API takes, under the
-// names that LibreChat's own server has. Without a key it takes none. What it
-// is given may be a private key by mistake, so that nothing of it is shown.
+// names that LibreChat's own server has. Without a key it takes none. All of its
+// keys are hidden when printed: one may be a private key by mistake.
 type CodeAPIJWT struct {
 	// PublicKey is a key as PEM or as a JSON Web Key, KeyID its kid.
 	PublicKey Secret `key:"publicKey" env:"CODEAPI_JWT_PUBLIC_KEY" also:"lines"`

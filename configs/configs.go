@@ -58,8 +58,8 @@ type Server struct {
 	Mode string `key:"mode" env:"PORTICO_MODE"`
 	// Origins are the web origins that may call the API from a browser.
 	Origins []string `key:"origins" env:"ORIGIN"`
-	// JWTSecret signs the tokens of the web frontend (HS256). In development
-	// empty is one that the server makes and keeps in the data folder.
+	// JWTSecret signs the tokens of the web frontend (HS256). If it is empty in
+	// development, the server makes one and keeps it in the data folder.
 	JWTSecret Secret `key:"jwtSecret" env:"JWT_SECRET"`
 	// JWTExpiration is how long such a token is valid.
 	JWTExpiration time.Duration `key:"jwtExpiration" env:"JWT_EXPIRATION_TIME"`
@@ -112,7 +112,7 @@ type S3 struct {
 // PTC decides who may use programmatic tool calling. The texts are raw; package
 // ptc gives them their meaning.
 type PTC struct {
-	// Enabled is the switch of the compact form, where Mode says nothing.
+	// Enabled is a shorter form of Mode, used when Mode is empty.
 	Enabled          string `key:"enabled" env:"PTC_ENABLED"`
 	Mode             string `key:"mode" env:"PTC_MODE"`
 	Debug            string `key:"debug" env:"PTC_DEBUG"`
@@ -146,7 +146,7 @@ type Sandbox struct {
 	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
 	// Driver is "forkserver", "bubblewrap" or "gvisor".
 	Driver string `key:"driver" env:"SANDBOX_DRIVER"`
-	// Runsc is gVisor's program; empty for that of the PATH.
+	// Runsc is the path of gVisor's runsc; empty to find it in PATH.
 	Runsc string `key:"runsc" env:"SANDBOX_RUNSC"`
 	// Preload are Python modules that interpreters import before a program
 	// comes; empty for the driver's own choice.
@@ -301,12 +301,12 @@ type Tool struct {
 	BreakerDelay    time.Duration `key:"breakerDelay" env:"TOOL_BREAKER_DELAY"`
 }
 
-// Billing is what the credits depend on besides the prices.
+// Billing is the settings of credits, besides the prices.
 type Billing struct {
 	// USDToCredits is how many credits a dollar is.
 	USDToCredits Decimal `key:"usdToCredits" env:"USD_TO_CREDITS_RATE"`
-	// FreeToolsets are the keys of toolsets that cost nothing. The only item
-	// "none" is no toolset.
+	// FreeToolsets are the keys of toolsets that cost nothing. The single item
+	// "none" empties the list.
 	FreeToolsets []string `key:"freeToolsets" env:"BILLING_FREE_TOOLSETS"`
 	// RunLimit and DayLimit are the most credits that a run, and a user in a
 	// day (UTC), may spend; Overdraft is how far a balance may go below
@@ -327,7 +327,7 @@ type Composio struct {
 	Timeout    time.Duration `key:"timeout" env:"COMPOSIO_TIMEOUT"`
 	// Cache is how long a list of tools is kept.
 	Cache time.Duration `key:"cache" env:"COMPOSIO_CACHE"`
-	// User is who has the accounts that all users share.
+	// User is the id at Composio that owns the accounts which all users share.
 	User string `key:"user" env:"COMPOSIO_USER"`
 	// Egress are networks beyond the public internet where the service is.
 	Egress []netip.Prefix `key:"egress" env:"COMPOSIO_EGRESS"`

@@ -148,9 +148,9 @@ func (l *loader) set(s setting, base, own *viper.Viper, env map[string]string) {
 	}
 }
 
-// findUnknown reports keys of the file that are no settings. A variable of the
-// environment can belong to anybody; of those that look like ours, a list, a
-// limit or a key that silently does not apply would be dangerous.
+// findUnknown reports keys of the file that are not settings, and variables that
+// look like ours and are not: a misspelled limit, list or key that silently does
+// not apply would be dangerous.
 func (l *loader) findUnknown(own *viper.Viper, env map[string]string) {
 	keys := map[string]bool{}
 	groups := map[string]bool{}

@@ -53,7 +53,7 @@ func (u DatabaseURL) Reveal() string { return string(u) }
 // String returns the address without its password.
 func (u DatabaseURL) String() string {
 	if !u.isPostgres() {
-		// Of a text that is no address nothing can be said to be harmless.
+		// Any part of a text that is not an address may be the password.
 		if u == "" || strings.HasPrefix(string(u), sqliteScheme) {
 			return string(u)
 		}

@@ -21,8 +21,7 @@ type setting struct {
 	value reflect.Value // the field, settable
 }
 
-// Values of the tag "also": a text that may be a list, and one that may have
-// several lines.
+// Values of the tag "also": the text may be a list, or may have several lines.
 const (
 	asList  = "list"
 	asLines = "lines"
@@ -96,7 +95,7 @@ func (s setting) setText(text string) error {
 	case *bool:
 		return parse(target, text, parseBool)
 	}
-	// What is left are texts: string, Secret and DatabaseURL.
+	// The remaining types are texts: string, Secret and DatabaseURL.
 	s.value.SetString(text)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// minSecret is what RFC 7518 asks of an HS256 key, in bytes.
 	minSecret = 32
-	// keyLength is that of an AES-256 key, in bytes.
+	// keyLength is the length of an AES-256 key, in bytes.
 	keyLength = 32
 	kib       = int64(1) << 10
 	mib       = int64(1) << 20
@@ -58,7 +58,7 @@ func (l *loader) mustBeOneOf(field *string, allowed ...string) {
 	l.must(field, slices.Contains(allowed, *field), "must be "+strings.Join(allowed, " or "))
 }
 
-// ordered are the types with a least and a most.
+// ordered are the types that bounds can be checked for.
 type ordered interface {
 	~int | ~int64
 }
@@ -303,8 +303,7 @@ func isDatabase(u DatabaseURL) bool {
 	return err == nil || strings.Contains(authority, ",")
 }
 
-// isObjectPath reports whether text is a path of harmless names, none of which
-// is a step up.
+// isObjectPath reports whether text is a path of harmless names without "..".
 func isObjectPath(text string) bool {
 	matched, err := regexp.MatchString(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`, text)
 	return err == nil && matched

@@ -1,5 +1,5 @@
-// Package audit keeps who changed a credential, a key or a connection, in the
-// transaction that changes it. It never keeps what was changed to what.
+// Package audit records who changed a credential, a key or a connection, in the
+// transaction of the change. It never records the old or the new value.
 package audit
 
 import (
@@ -21,10 +21,10 @@ type Event struct {
 	CreatedAt time.Time
 }
 
-// Operator is whose things are those that no user has.
+// Operator owns what belongs to no user, such as shared toolsets.
 const Operator = "operator"
 
-// Write keeps a change by an actor. Detail holds names and ids, never a secret.
+// Write records a change by an actor. Detail holds names and ids, never a secret.
 func Write(tx database.Tx, a actor.Actor, action, subject string, detail map[string]string, at time.Time) error {
 	if detail == nil {
 		detail = map[string]string{}
@@ -36,8 +36,8 @@ func Write(tx database.Tx, a actor.Actor, action, subject string, detail map[str
 	return insert(tx, eventRow{UID: a.UID, KeyID: a.KeyID, Action: action, Subject: subject, Detail: string(text), CreatedAt: at})
 }
 
-// List returns the changes to what a user has, newest first, and one more than
-// the window where there are more; and how many there are, where it counts.
+// List returns the changes to a user's things, newest first. It returns one more
+// than the window if there are more, and their number if the window counts.
 func List(h database.Handle, uid string, w database.Window) ([]Event, *int64, error) {
 	rows, total, err := list(h, uid, w)
 	events := make([]Event, len(rows))

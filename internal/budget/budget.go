@@ -19,7 +19,7 @@ type Budget struct {
 	owners map[string]*owner
 }
 
-// owner is a user who has holds.
+// owner is what one user holds at present.
 type owner struct {
 	bytes *semaphore.Weighted
 	holds int

@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// slow is from when on a statement is worth a line in the log.
+// slow is how long a statement takes before it is logged.
 const slow = time.Second
 
 // statementLog logs statements that fail or are slow. Their text, with places

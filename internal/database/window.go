@@ -11,8 +11,8 @@ type Window struct {
 	Count  bool  // the whole list is counted as well
 }
 
-// Newest reads the rows of a window, the newest first, and one more where there
-// are more. total is nil unless the window counts.
+// Newest reads the rows of a window, the newest first, and one more if there are
+// more. total is nil unless the window counts.
 func Newest[R any](q *gorm.DB, w Window) (rows []R, total *int64, err error) {
 	return windowed[R](q, w, "pk < ?", "pk DESC")
 }

@@ -1,4 +1,4 @@
-// Package mediatype says what files are.
+// Package mediatype finds the media type of a file.
 package mediatype
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Of is what a file is: by its name if that says it, by its beginning
-// otherwise. What a client claims is not believed, since browsers would.
+// Of is the media type of a file: by its name, or else by its first bytes. What
+// the uploader claims is ignored, because browsers would act on it.
 func Of(name string, head []byte) string {
 	if strings.EqualFold(path.Ext(name), ".parquet") {
 		return Parquet

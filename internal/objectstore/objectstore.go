@@ -23,8 +23,8 @@ type Store interface {
 	// Put writes an object whole, from where body stands to its end; a reader
 	// sees the old bytes or the new ones, never a part.
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string) error
-	// Get opens an object from a byte on; 0 is its beginning. It returns
-	// ErrNotFound when there is none, and nothing to read at its end or beyond.
+	// Get opens an object at an offset in bytes. It returns ErrNotFound if there is
+	// no such object, and an empty reader at its end or beyond.
 	Get(ctx context.Context, key string, from int64) (io.ReadCloser, error)
 	// List returns the names that begin with the prefix, sorted.
 	List(ctx context.Context, prefix string) ([]string, error)

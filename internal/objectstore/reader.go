@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// Open returns an object of a known size, to be read from wherever it is wanted;
-// only what is read is fetched. It returns ErrNotFound when there is none. ctx
-// is that of whoever reads, who closes it.
+// Open returns an object of a known size for random access; only what is read is
+// fetched. It returns ErrNotFound if there is no such object. ctx bounds all
+// reads, and the caller closes the object.
 func Open(ctx context.Context, s Store, key string, size int64) (io.ReadSeekCloser, error) {
 	r := &reader{ctx: ctx, objects: s, key: key, size: size}
 	if err := r.open(); err != nil {

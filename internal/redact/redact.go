@@ -16,7 +16,7 @@ const Mark = "[redacted]"
 
 // JSON returns a JSON text without the credentials in it. Texts inside that are
 // JSON themselves, such as the arguments of a model's function call, are
-// treated the same way. What is no JSON is treated as Text.
+// treated the same way. Other text is treated as Text.
 func JSON(text []byte) []byte {
 	v, err := jsontree.Parse(text)
 	if err != nil {
@@ -45,8 +45,8 @@ func value(v any) any {
 	return v
 }
 
-// member is the value of a name. Empty values are kept: that there was none is
-// worth knowing.
+// member is the value of a name. Empty values are kept: it helps to know that
+// there was none.
 func member(name string, v any) any {
 	if v == nil || v == "" || !Sensitive(name) {
 		return value(v)
@@ -67,9 +67,9 @@ func embedded(text string) string {
 	return Text(text)
 }
 
-// Sensitive reports whether a name is one that credentials have: password,
-// api_key, accessToken, X-Auth-Token, …. Numbers of tokens (max_tokens) are
-// not.
+// Sensitive reports whether a name is a usual one of credentials: password,
+// api_key, accessToken, X-Auth-Token and so on. Counts of tokens, such as
+// max_tokens, are not.
 func Sensitive(name string) bool {
 	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(name))
 	for _, part := range []string{

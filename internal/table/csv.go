@@ -26,10 +26,10 @@ type file struct {
 	decoder  *encoding.Decoder
 }
 
-// sample is how much of a file tells its delimiter.
+// sample is how many bytes of a file are read to find its delimiter.
 const sample = 64 << 10
 
-// examine finds out how a file is written.
+// examine finds the encoding and the delimiter of a file.
 func examine(src io.ReadSeeker) (file, error) {
 	f := file{src: src, encoding: "UTF-8", decoder: unicode.UTF8BOM.NewDecoder()}
 	head := make([]byte, 3)
@@ -124,7 +124,7 @@ func delimiter(start string) rune {
 	return best
 }
 
-// guard ends a row that has no end, before it fills the memory.
+// guard stops reading a row that is too long, before it fills the memory.
 type guard struct {
 	r    io.Reader
 	left int

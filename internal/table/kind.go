@@ -13,7 +13,7 @@ import (
 // kind is the type of a column.
 type kind uint8
 
-// The kinds, each before those that take what it takes.
+// The kinds, from narrow to wide: a later one takes all values of an earlier one.
 const (
 	integer kind = iota
 	number
@@ -70,8 +70,7 @@ func (k kind) value(field string) (v parquet.Value, ok bool) {
 	return parquet.Value{}, false
 }
 
-// absent reports whether a field of another kind than text says that there is
-// no value.
+// absent reports whether a field means "no value" in a column that is not text.
 func absent(field string) bool {
 	return slices.Contains([]string{"", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "None"}, field)
 }
@@ -87,8 +86,8 @@ func parseInteger(field string) (int64, bool) {
 	return n, err == nil
 }
 
-// parseNumber reads a number that a float holds: not one that is whole and too
-// large to be exact.
+// parseNumber reads a number for a column of floats. It refuses leading zeros, and
+// whole numbers that are too large to be exact.
 func parseNumber(field string) (float64, bool) {
 	if strings.Trim(field, "+-.0123456789eE") != "" {
 		return 0, false
@@ -116,7 +115,7 @@ func parseTime(field string, layouts ...string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// guess is what the values of a column leave open.
+// guess is which kinds a column may still have after the values so far.
 type guess struct {
 	excluded [text]bool
 	empty    int64 // fields of no length
@@ -143,7 +142,7 @@ func (g *guess) see(field string) {
 	}
 }
 
-// kind is the narrowest that takes every value; text takes all.
+// kind is the narrowest kind that takes every value; text takes all.
 func (g *guess) kind() kind {
 	if g.values == 0 {
 		return text

@@ -23,10 +23,10 @@ const (
 	MaxReported = 20
 )
 
-// ErrInvalid is a file that is no table.
+// ErrInvalid: the file cannot be read as a table.
 var ErrInvalid = errs.New(errs.Invalid, "The file is not a table.")
 
-// Report is what became of a table.
+// Report says how a table was read and which rows were left out.
 type Report struct {
 	Rows    int64    `json:"rows" doc:"Rows that were taken"`
 	Columns []Column `json:"columns"`

@@ -12,12 +12,12 @@ import (
 	"github.com/portico-run/portico/internal/egress"
 )
 
-// BreakerSettings say when an upstream is given up for a while.
+// BreakerSettings say when calls to an upstream stop for a while.
 type BreakerSettings struct {
-	// Failures is how many of the last calls, twice as many, must have got no
-	// answer; 0 gives no upstream up.
+	// Failures stops the calls when so many of the last 2×Failures calls got no
+	// answer; 0 never stops them.
 	Failures int
-	// Delay is for how long nothing is sent then. One call tries first.
+	// Delay is how long they stop. Then one call tries first.
 	Delay time.Duration
 }
 
@@ -69,8 +69,8 @@ func (b breaker) open() (left time.Duration, open bool) {
 	return b.circuit.RemainingDelay(), true
 }
 
-// record counts a call. An upstream that refuses a call works; a call that its
-// caller gave up says nothing.
+// record counts a call. An upstream that refuses a call counts as working; a call
+// that its caller cancelled does not count.
 func (b breaker) record(got Response, err error) {
 	if b.circuit == nil {
 		return

@@ -29,7 +29,7 @@ type Deps struct {
 	Client Client
 	// ResponseCap is the largest response body in bytes.
 	ResponseCap int64
-	// Breaker says when an upstream is given up for a while.
+	// Breaker says when calls to an upstream stop for a while.
 	Breaker BreakerSettings
 	// Wait pauses before a repetition; nil for the wall clock.
 	Wait func(ctx context.Context, d time.Duration) error
@@ -68,8 +68,7 @@ type Request struct {
 	Harmless bool
 	// Retries is how often it is repeated where that is safe.
 	Retries int
-	// Limit is the time the call has, for the words of its failure; the context
-	// ends it.
+	// Limit is the time limit that an error message names; the context enforces it.
 	Limit time.Duration
 }
 

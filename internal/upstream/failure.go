@@ -39,8 +39,8 @@ func TooLarge(size, limit int64) *Failure {
 		"Nothing of it is returned. Ask for less: use a filter, fewer fields or smaller pages."}
 }
 
-// Refusal puts an answer that is no success into words, with the upstream's own
-// first: they are what the caller can act on.
+// Refusal describes an answer that is not a success. The upstream's own words come
+// first: the caller can act on them.
 func (r Response) Refusal(s Secrets) *Failure {
 	body := s.Redact(r.Body)
 	f := &Failure{Code: CodeOf(r.Status), Message: Reason(body)}
@@ -58,8 +58,8 @@ func (r Response) Refusal(s Secrets) *Failure {
 	return s.Scrub(f)
 }
 
-// TryAgain is a sentence that begins with a space, for an answer that says when
-// to ask again; nothing for another one.
+// TryAgain is a sentence, with a space before it, if the answer says when to ask
+// again; otherwise it is empty.
 func (r Response) TryAgain() string {
 	after, ok := r.retryAfter(time.Now())
 	if !ok || r.Status != http.StatusTooManyRequests {

@@ -73,7 +73,7 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 
 func (l *Listener) listen(ctx context.Context, conn *pgx.Conn) {
 	for {
-		// What was said before LISTEN stood is lost: everybody looks once.
+		// Notifications from before LISTEN are lost, so every reader looks once.
 		l.hub.PublishAll()
 		for {
 			n, err := conn.WaitForNotification(ctx)

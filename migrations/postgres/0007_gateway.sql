@@ -1,6 +1,6 @@
 -- +goose Up
--- What a plan gives: credits a month, and a gift a day. The plan of who has no
--- subscription is 'free'.
+-- What a plan gives each month and each day. The plan 'free' applies to users
+-- without a subscription.
 CREATE TABLE subscription_plans (
     pk                      bigserial PRIMARY KEY,
     plan_type               text           NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE subscription_plans (
     updated_at              timestamptz    NOT NULL DEFAULT now()
 );
 
--- What one user may spend, where it is not what the server's settings say.
+-- Limits of one user, which replace those of the server's settings.
 CREATE TABLE credit_limits (
     pk         bigserial PRIMARY KEY,
     uid        text        NOT NULL UNIQUE REFERENCES users (uid),
@@ -23,8 +23,8 @@ CREATE TABLE credit_limits (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 
--- What calls that execute will cost at least. A hold counts as long as its
--- call executes.
+-- Credits held for calls that execute: the least that each will cost. A hold
+-- counts as long as its call executes.
 CREATE TABLE credit_holds (
     pk               bigserial PRIMARY KEY,
     call_id          text           NOT NULL UNIQUE REFERENCES tool_call_results (call_id),
@@ -36,7 +36,7 @@ CREATE TABLE credit_holds (
 );
 CREATE INDEX credit_holds_uid_idx ON credit_holds (uid);
 
--- Who changed a credential, a key or a connection; never what it is.
+-- Who changed a credential, a key or a connection; never its value.
 CREATE TABLE audit_events (
     pk         bigserial PRIMARY KEY,
     uid        text        NOT NULL,

@@ -1,6 +1,6 @@
 -- +goose Up
--- A program finds such a file unwritable, and it stays what it is whatever the
--- program does.
+-- Programs cannot write a read-only file, and nothing that a program leaves
+-- replaces it.
 ALTER TABLE code_files ADD COLUMN read_only boolean NOT NULL DEFAULT false;
 
 -- +goose Down

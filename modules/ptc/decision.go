@@ -82,8 +82,8 @@ func (p Policy) Decide(q Question) Decision {
 	return d
 }
 
-// stepBreakEven tells of the check that is made later, in the run itself: only
-// there the tools are known. It is a step only where AGENT_BREAK_EVEN is set.
+// stepBreakEven stands for the check that the run makes later, when its tools are
+// known. It is a step only if AGENT_BREAK_EVEN is set.
 func (p Policy) stepBreakEven(enabled bool) Step {
 	reason := "an earlier check has decided"
 	if enabled {

@@ -62,9 +62,9 @@ type Policy struct {
 	breakEven  bool
 }
 
-// Parse reads the settings. Values it can do without are replaced by the safe
-// choice with a warning; a percentage it cannot read is an error, because
-// every guess would be wrong for somebody.
+// Parse reads the settings. An unknown mode or filter is replaced by the safe
+// choice with a warning. A percentage that cannot be read is an error, because any
+// guess would be wrong for somebody.
 func Parse(raw Raw) (Policy, []string, error) {
 	p := Policy{salt: strings.TrimSpace(raw.RolloutSalt), percent: 100, sequential: strings.TrimSpace(raw.Sequential) == "true", breakEven: raw.BreakEven}
 	var warnings []string
@@ -127,8 +127,8 @@ func Bucket(uid, salt string) uint32 {
 	return binary.BigEndian.Uint32(sum[:4]) % 100
 }
 
-// SandboxDebug reports whether sandboxes are told that debugging is on: they
-// are whenever PTC_DEBUG holds anything.
+// SandboxDebug reports whether sandboxes get REFLY_PTC_DEBUG=true: whenever
+// PTC_DEBUG is not empty.
 func (p Policy) SandboxDebug() bool { return p.debugSet }
 
 // Sequential reports whether programs are to make their calls one by one.
@@ -157,9 +157,9 @@ func Builtins() []string {
 // own tools.
 const Own = "portico"
 
-// IsBuiltin reports whether a key names a tool of the platform itself, or one
-// of a name that is reserved for it. Those are part of every run, so lists are
-// about the others.
+// IsBuiltin reports whether a key is the name of one of the platform's own tools,
+// or reserved for one. These are part of every run; allowlists and blocklists do
+// not apply to them.
 func IsBuiltin(key string) bool {
 	reserved := []string{Own, "exec_code", "web_search", "generate_doc", "generate_code_artifact", "send_email"}
 	return slices.Contains(Builtins(), key) || slices.Contains(reserved, key)

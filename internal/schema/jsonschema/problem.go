@@ -42,9 +42,9 @@ func problems(err *upstream.ValidationError, root any) []Problem {
 	return out
 }
 
-// collect walks to the leaves: they say what is wrong, the rest says where
-// the schema says so. Of alternatives none is more right than another, so
-// they stay one problem.
+// collect walks to the leaves of the validator's error tree: they say what is
+// wrong. A failed set of alternatives stays one problem, because none of them is
+// more right than another.
 func collect(err *upstream.ValidationError, root any, out *[]Problem) {
 	at := path(err.InstanceLocation)
 	switch k := err.ErrorKind.(type) {
@@ -231,7 +231,8 @@ func Nearly(name string, names []string) string {
 	return ""
 }
 
-// swapped is a name in which two neighbours have their places in another one.
+// swapped returns name with the first two neighbouring letters exchanged that
+// stand the other way round in other.
 func swapped(name, other string) string {
 	b := []byte(name)
 	for i := 0; i+1 < min(len(b), len(other)); i++ {

@@ -56,19 +56,19 @@ func (o *Object) Names() []string { return o.names }
 // Len is the number of members.
 func (o *Object) Len() int { return len(o.names) }
 
-// Object returns a member that is an object, nil if it is none.
+// Object returns a member that is an object, or nil.
 func (o *Object) Object(name string) *Object {
 	v, _ := o.values[name].(*Object)
 	return v
 }
 
-// String returns a member that is a text, empty if it is none.
+// String returns a member that is a text, or the empty text.
 func (o *Object) String(name string) string {
 	v, _ := o.values[name].(string)
 	return v
 }
 
-// List returns a member that is an array, nil if it is none.
+// List returns a member that is an array, or nil.
 func (o *Object) List(name string) []any {
 	v, _ := o.values[name].([]any)
 	return v

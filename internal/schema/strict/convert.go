@@ -82,8 +82,8 @@ func (c *converter) rootObject() (*jsontree.Object, *shape, error) {
 	return c.convert(node, "", 0)
 }
 
-// described keeps what a schema says of a reference, which is more than what
-// stands where it leads. Providers take nothing beside a reference.
+// described keeps the description that stands beside a reference: providers accept
+// no other member next to $ref.
 func described(node *jsontree.Object, text string) *jsontree.Object {
 	if text == "" {
 		return node
@@ -237,7 +237,7 @@ func (c *converter) object(node, out *jsontree.Object, path string, depth int) (
 	return s, nil
 }
 
-// alternatives converts anyOf and oneOf, which the subset does not tell apart.
+// alternatives converts anyOf and oneOf: the subset knows anyOf only.
 func (c *converter) alternatives(node *jsontree.Object, word, path string, depth int) (*jsontree.Object, *shape, error) {
 	out := jsontree.NewObject()
 	if text := node.String("description"); text != "" {
@@ -305,7 +305,7 @@ func (c *converter) values(node, out *jsontree.Object, path string) error {
 	return nil
 }
 
-// annotate keeps in words what the subset has no word for.
+// annotate adds constraints that the subset cannot express to the description.
 func (c *converter) annotate(node, out *jsontree.Object, path string) {
 	if !node.Has("default") || node.Get("default") == nil {
 		return

@@ -13,8 +13,8 @@ import (
 // out, is left out. So is an empty text for an optional text, because models
 // are told to send one for what they do not need; unless the schema says that
 // an empty text means something: it lists "" as a value, or sets minLength to 0.
-// Arguments for a schema that is not strict stay as they are. It fails on what
-// is no JSON.
+// Arguments for a schema that is not strict stay as they are. It fails if the
+// arguments are not JSON.
 func (s Schema) Restore(arguments json.RawMessage) (json.RawMessage, error) {
 	if s.shape == nil {
 		return arguments, nil
@@ -61,8 +61,8 @@ func (s Schema) restore(at *shape, v any) {
 	}
 }
 
-// choose finds the alternative that a value was written for: of objects, the
-// first that knows all members and lacks none.
+// choose finds the alternative that a value was written for. For an object it is
+// the first whose properties include all members and whose required ones are there.
 func (s Schema) choose(list []*shape, v any) *shape {
 	for _, at := range list {
 		resolved := at

@@ -72,7 +72,7 @@ func Convert(schema json.RawMessage) Schema {
 	return Schema{Parameters: text, Strict: true, Relaxed: c.relaxed, shape: shape, defs: c.shapes}
 }
 
-// misfitError is a schema that the subset cannot say.
+// misfitError: the subset cannot express the schema.
 type misfitError struct{ path, why string }
 
 func (e *misfitError) Error() string {
@@ -82,8 +82,8 @@ func (e *misfitError) Error() string {
 	return e.path + " " + e.why
 }
 
-// loose is a schema that stays what it is, as far as the provider takes it: at
-// the top there must be an object without alternatives.
+// loose is a schema that is sent unchanged, not as strict. The provider still
+// demands an object without alternatives at the top.
 func loose(root *jsontree.Object, reason string) Schema {
 	out := jsontree.NewObject()
 	out.Set("type", "object")
