@@ -23,7 +23,7 @@ const (
 	MaxReported = 20
 )
 
-// ErrInvalid: the file cannot be read as a table.
+// ErrInvalid says that a file cannot be read as a table.
 var ErrInvalid = errs.New(errs.Invalid, "The file is not a table.")
 
 // Report says how a table was read and which rows were left out.

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/configs/dotenv"
@@ -54,7 +53,8 @@ var notRun = map[string]string{
 	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql": "needs the clients of PostgreSQL",
 }
 
-// ofCommands is a document that is written by a test of modules/cli, from what the commands print.
+// ofCommands is a document that a test of modules/cli writes from what the
+// commands print.
 const ofCommands = "docs/cli.md"
 
 // block is one fenced block of a document.
@@ -184,11 +184,10 @@ func (r *reader) start() {
 	r.t.Helper()
 	server := exec.CommandContext(r.t.Context(), filepath.Join(r.folder, "bin", "portico"), "serve")
 	server.Dir, server.Env, server.Stdout, server.Stderr = r.folder, r.env, r.printed, r.printed
+	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) } // when the test ends
+	server.WaitDelay = time.Minute
 	require.NoError(r.t, server.Start())
-	r.t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = server.Wait()
-	})
+	r.t.Cleanup(func() { _ = server.Wait() }) // its end was asked for
 	ready := func() bool {
 		request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/readyz", nil)
 		if err != nil {
@@ -245,7 +244,7 @@ func (r *reader) follow(list []block) {
 			continue
 		}
 		for _, sign := range []string{`"success":false`, "Traceback"} {
-			assert.NotContains(r.t, printed[1], sign, "line %d", b.line)
+			require.NotContains(r.t, printed[1], sign, "line %d", b.line)
 		}
 	}
 	require.NoError(r.t, ended, "%s", r.printed)
@@ -276,7 +275,7 @@ func (r *reader) typed(b block) string {
 func (r *reader) compare(line int, want string, printed ...string) {
 	r.t.Helper()
 	pattern := "^"
-	for _, l := range strings.Split(tidy(want), "\n") {
+	for l := range strings.SplitSeq(tidy(want), "\n") {
 		if l == "…" {
 			pattern += `(?:.*\n)*?`
 			continue
@@ -290,7 +289,9 @@ func (r *reader) compare(line int, want string, printed ...string) {
 		}
 		printed[n] = tidy(got) + "\n"
 	}
-	assert.True(r.t, slices.ContainsFunc(printed, form.MatchString), "line %d shows\n%s\nand this is printed\n%s", line, want, printed[len(printed)-1])
+	if !slices.ContainsFunc(printed, form.MatchString) {
+		r.t.Errorf("line %d shows\n%s\nand this is printed\n%s", line, want, printed[len(printed)-1]) // the next block is still compared
+	}
 }
 
 // tidy takes out empty lines, and spaces at the ends of lines.

@@ -72,7 +72,7 @@ func Convert(schema json.RawMessage) Schema {
 	return Schema{Parameters: text, Strict: true, Relaxed: c.relaxed, shape: shape, defs: c.shapes}
 }
 
-// misfitError: the subset cannot express the schema.
+// misfitError says that the subset cannot express a schema.
 type misfitError struct{ path, why string }
 
 func (e *misfitError) Error() string {
