@@ -30,7 +30,7 @@ type execution struct {
 	ctx     context.Context //nolint:containedctx // ends the program
 	cancel  context.CancelCauseFunc
 
-	sandbox  *sandbox.Execution
+	sandbox  sandbox.Execution
 	arrived  chan struct{} // told when calls wait to be asked for
 	dead     chan struct{} // closed when nothing of the program runs any more
 	finished chan struct{} // closed when reply is set

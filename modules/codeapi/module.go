@@ -21,7 +21,7 @@ import (
 
 // Sandbox runs code.
 type Sandbox interface {
-	Begin(ctx context.Context, job sandbox.Job) (*sandbox.Execution, error)
+	Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution, error)
 	Languages() []sandbox.Language
 }
 

@@ -79,7 +79,7 @@ const (
 func (a *admission) Languages() []sandbox.Language { return a.inner.Languages() }
 
 // Begin implements Sandbox.
-func (a *admission) Begin(ctx context.Context, job sandbox.Job) (*sandbox.Execution, error) {
+func (a *admission) Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution, error) {
 	limits, err := a.plans.LimitsOf(ctx, job.Owner)
 	if err != nil {
 		return nil, err

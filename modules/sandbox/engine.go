@@ -146,7 +146,7 @@ func (e *Engine) Run(ctx context.Context, job Job) (Result, error) {
 // Begin starts a job as soon as it is its turn, and returns then. The job ends
 // when ctx does. Its errors are those of Run, except ErrUnavailable, which may
 // also come from Result.
-func (e *Engine) Begin(ctx context.Context, job Job) (*Execution, error) {
+func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 	if err := job.Validate(); err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (e *Engine) Begin(ctx context.Context, job Job) (*Execution, error) {
 	}
 	e.count(func(s *Stats) { s.Jobs++ })
 	job.Clock = NewClock()
-	x := &Execution{turns: e.turns, owner: job.Owner, clock: job.Clock, done: make(chan struct{})}
+	x := &execution{turns: e.turns, owner: job.Owner, clock: job.Clock, done: make(chan struct{})}
 	go func() {
 		defer leave()
 		x.result, x.err = e.run(ctx, job)

@@ -5,8 +5,26 @@ import (
 	"sync"
 )
 
-// Execution is a job that was begun.
-type Execution struct {
+// Execution is a job that was begun, here or in another process.
+type Execution interface {
+	// Done is closed when nothing of the job runs any more.
+	Done() <-chan struct{}
+	// Result is what came out. It waits for Done. Its error is ErrUnavailable,
+	// for a job that did not begin, or ErrLost.
+	Result() (Result, error)
+	// Pause says that the job waits for somebody outside: its clock stands and
+	// another job gets its turn. Nothing is frozen; what the program computes all
+	// the same counts. It returns ErrManyPaused or ErrOwnerPaused, and pauses
+	// nothing, when too many wait. Pausing a job that is paused or over does
+	// nothing.
+	Pause() error
+	// Resume waits for a turn and lets the clock run again. It returns the
+	// context's error if that ends first; the job stays paused then.
+	Resume(ctx context.Context) error
+}
+
+// execution is a job of an Engine. It implements Execution.
+type execution struct {
 	turns  *turns
 	owner  string
 	clock  *Clock
@@ -19,20 +37,17 @@ type Execution struct {
 	ended  bool
 }
 
-// Done is closed when nothing of the job runs any more.
-func (x *Execution) Done() <-chan struct{} { return x.done }
+// Done implements Execution.
+func (x *execution) Done() <-chan struct{} { return x.done }
 
-// Result is what came out. It waits for Done.
-func (x *Execution) Result() (Result, error) {
+// Result implements Execution.
+func (x *execution) Result() (Result, error) {
 	<-x.done
 	return x.result, x.err
 }
 
-// Pause says that the job waits for somebody outside: its clock stands and
-// another job gets its turn. Nothing is frozen; what the program computes all
-// the same counts. It returns ErrManyPaused or ErrOwnerPaused, and pauses
-// nothing, when too many wait. Pausing a job that is paused or over does nothing.
-func (x *Execution) Pause() error {
+// Pause implements Execution.
+func (x *execution) Pause() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.paused || x.ended {
@@ -46,9 +61,8 @@ func (x *Execution) Pause() error {
 	return nil
 }
 
-// Resume waits for a turn and lets the clock run again. It returns the
-// context's error if that ends first; the job stays paused then.
-func (x *Execution) Resume(ctx context.Context) error {
+// Resume implements Execution.
+func (x *execution) Resume(ctx context.Context) error {
 	x.mu.Lock()
 	waits := x.paused && !x.ended
 	x.mu.Unlock()
@@ -70,7 +84,7 @@ func (x *Execution) Resume(ctx context.Context) error {
 }
 
 // end gives back what the job held.
-func (x *Execution) end() {
+func (x *execution) end() {
 	x.mu.Lock()
 	x.ended = true
 	if x.paused {

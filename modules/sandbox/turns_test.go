@@ -112,7 +112,7 @@ func TestTurnsGoRoundTheOwners(t *testing.T) {
 func TestPausesOfOneOwnerAreLimited(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, sandbox.Deps{MaxConcurrent: 4, MaxPaused: 8})
-	begin := func(owner string) *sandbox.Execution {
+	begin := func(owner string) sandbox.Execution {
 		x, err := c.e.Begin(t.Context(), sandbox.Job{Owner: owner, Code: "x", Timeout: time.Second})
 		require.NoError(t, err)
 		return x

@@ -19,7 +19,7 @@ type Programs interface {
 
 // Sandbox runs code.
 type Sandbox interface {
-	Begin(ctx context.Context, job sandbox.Job) (*sandbox.Execution, error)
+	Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution, error)
 }
 
 // Settings are the limits of interpreters.

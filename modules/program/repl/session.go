@@ -27,7 +27,7 @@ type session struct {
 	idle  *time.Timer
 
 	begun   chan struct{} // closed when execution is set
-	job     *sandbox.Execution
+	job     sandbox.Execution
 	failed  error // why it did not begin
 	ended   chan struct{}
 	cells   chan sent
