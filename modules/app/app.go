@@ -27,6 +27,7 @@ import (
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/connector/rest"
 	"github.com/portico-run/portico/modules/connector/vendors"
@@ -259,7 +260,7 @@ func (a *App) resources() *resource.Resolver {
 func (a *App) files() (*drive.Module, error) {
 	c := a.Config
 	return drive.New(drive.Deps{
-		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Elsewhere: codeapi.Stored, Secret: []byte(c.Server.EncryptionKey.Reveal()),
+		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Elsewhere: session.Stored, Secret: []byte(c.Server.EncryptionKey.Reveal()),
 		Settings: drive.Settings{
 			MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint, LinkLife: time.Duration(c.Drive.PresignExpiry) * time.Second,
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/codeapi/execution"
 )
 
 // minTimeout is the shortest time limit that callers of the code interpreter
@@ -22,13 +23,15 @@ const minTimeout = time.Second
 func (a *App) codeAPI() (*codeapi.Module, error) {
 	c, s := a.Config.CodeAPI, a.Config.Sandbox
 	return codeapi.New(codeapi.Deps{
-		DB: a.DB, Objects: a.Objects, Sandbox: a.Engine, Programs: a.Programs.Service, Quota: a.Drive.Service, Observer: newRounds(a.Metrics), Plans: a.planLimits(),
-		Secret: []byte(a.Config.Server.EncryptionKey.Reveal()), Logger: a.Logger,
+		Storage: codeapi.Storage{DB: a.DB, Objects: a.Objects, Quota: a.Drive.Service},
+		Sandbox: a.Engine, Programs: a.Programs.Service, Observer: newRounds(a.Metrics), Plans: a.planLimits(), Logger: a.Logger,
 		Settings: codeapi.Settings{
-			Owner: a.Owner, Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles,
-			MaxInput: min(4*c.MaxFile, s.Disk),
-			Timeout:  min(c.Timeout, s.MaxTimeout), MinTimeout: minTimeout, MaxTimeout: s.MaxTimeout, Idle: c.Idle,
-			MaxRounds: c.MaxRounds, MaxCalls: c.MaxCalls, MaxTools: c.MaxTools, MaxResult: c.MaxResult, MaxState: c.MaxState,
+			Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles, MaxInput: min(4*c.MaxFile, s.Disk),
+			Programs: execution.Settings{
+				Owner: a.Owner, Secret: []byte(a.Config.Server.EncryptionKey.Reveal()),
+				Timeout: min(c.Timeout, s.MaxTimeout), MinTimeout: minTimeout, MaxTimeout: s.MaxTimeout, Idle: c.Idle,
+				MaxRounds: c.MaxRounds, MaxCalls: c.MaxCalls, MaxTools: c.MaxTools, MaxResult: c.MaxResult, MaxState: c.MaxState,
+			},
 		},
 	})
 }
@@ -76,26 +79,26 @@ func (a *App) hosts() (account.Hosts, error) {
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // planLimits are the limits of code by the plans of users; nil without any.
-func (a *App) planLimits() codeapi.Plans {
+func (a *App) planLimits() execution.Plans {
 	list := a.Config.CodeAPI.PlanLimits
 	if len(list) == 0 {
 		return nil
 	}
-	limits := map[string]codeapi.PlanLimits{}
+	limits := map[string]execution.PlanLimits{}
 	for _, l := range list {
-		limits[l.Plan] = codeapi.PlanLimits{Timeout: l.Timeout, MaxFile: l.MaxFile, AtOnce: l.AtOnce, PerMinute: l.PerMinute}
+		limits[l.Plan] = execution.PlanLimits{Timeout: l.Timeout, MaxFile: l.MaxFile, AtOnce: l.AtOnce, PerMinute: l.PerMinute}
 	}
 	return planned{limits: limits, plan: a.Credits.Service.PlanOf}
 }
 
 // planned finds the limits of a user's plan.
 type planned struct {
-	limits map[string]codeapi.PlanLimits
+	limits map[string]execution.PlanLimits
 	plan   func(ctx context.Context, uid string) (string, error)
 }
 
-// LimitsOf implements codeapi.Plans.
-func (p planned) LimitsOf(ctx context.Context, uid string) (codeapi.PlanLimits, error) {
+// LimitsOf implements execution.Plans.
+func (p planned) LimitsOf(ctx context.Context, uid string) (execution.PlanLimits, error) {
 	plan, err := p.plan(ctx, uid)
 	return p.limits[plan], err
 }
@@ -114,11 +117,11 @@ func newRounds(m *telemetry.Metrics) rounds {
 	}
 }
 
-// Round implements codeapi.Observer.
+// Round implements execution.Observer.
 func (r rounds) Round(calls int) {
 	r.rounds(1)
 	r.calls(calls)
 }
 
-// Ended implements codeapi.Observer.
+// Ended implements execution.Observer.
 func (r rounds) Ended(cause string) { r.ended(1, cause) }

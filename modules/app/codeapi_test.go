@@ -772,7 +772,7 @@ func TestSessionsExpire(t *testing.T) {
 		kept := s.upload("/upload", map[string]string{"new.txt": "new"}).uploaded(t)
 		s.exec("UPDATE code_sessions SET expires_at = ? WHERE session_id = ?", time.Now().Add(-time.Hour).UTC(), up.SessionID)
 		require.Equal(t, 404, s.send(s.key, "GET", "/download/"+up.SessionID+"/"+up.Files[0].FileID, nil).status)
-		require.NoError(t, s.app.CodeAPI.Service.Purge(t.Context()))
+		require.NoError(t, s.app.CodeAPI.Purge(t.Context()))
 		require.Equal(t, 1, s.count("SELECT count(*) FROM code_files"))
 		keys, err := s.app.Objects.List(t.Context(), "code/")
 		require.NoError(t, err)

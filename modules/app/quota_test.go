@@ -55,7 +55,7 @@ func TestOneQuotaForAllFiles(t *testing.T) {
 		require.Len(t, theirs.Files, 1, "ben has room of his own")
 
 		s.exec("UPDATE code_sessions SET expires_at = ? WHERE session_id = ?", time.Now().Add(-time.Hour).UTC(), up.SessionID)
-		require.NoError(t, s.app.CodeAPI.Service.Purge(t.Context()))
+		require.NoError(t, s.app.CodeAPI.Purge(t.Context()))
 		s.store(canvas, "d.txt", kib(2))
 		require.Equal(t, 200, s.send(s.key, "DELETE", "/files/"+made.SessionID+"/"+made.Files[0].ID, nil).status)
 		s.upload("/upload", map[string]string{"f.txt": kib(5)}).uploaded(t)

@@ -144,7 +144,7 @@ func (a *App) housekeep(ctx context.Context) {
 		if err := a.Resources.Purge(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired files were not deleted", "error", err)
 		}
-		if err := a.CodeAPI.Service.Purge(ctx); err != nil && ctx.Err() == nil {
+		if err := a.CodeAPI.Purge(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired sessions of code were not deleted", "error", err)
 		}
 		select {

@@ -19,6 +19,8 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/codeapi/execution"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 )
@@ -61,13 +63,24 @@ func (silent) Round(int) {}
 
 func (silent) Ended(string) {}
 
-func (silent) Room(database.Tx, string, int64) error { return nil }
+// quota has room, unless a test gives it another rule.
+type quota struct{ room func() error }
+
+func (q *quota) Room(database.Tx, string, int64) error {
+	if q.room == nil {
+		return nil
+	}
+	return q.room()
+}
 
 type fixture struct {
-	*codeapi.Service
-	module *codeapi.Module
-	driver *driver
-	now    time.Time
+	module     *codeapi.Module
+	sessions   *session.Service
+	executions *execution.Service
+	driver     *driver
+	objects    objectstore.Store
+	quota      *quota
+	now        time.Time
 }
 
 func setup(t *testing.T, db *database.DB) *fixture {
@@ -75,7 +88,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	return setupWith(t, db, nil)
 }
 
-func setupWith(t *testing.T, db *database.DB, plans codeapi.Plans) *fixture {
+func setupWith(t *testing.T, db *database.DB, plans execution.Plans) *fixture {
 	t.Helper()
 	objects, err := objectstore.NewFolder(t.TempDir())
 	require.NoError(t, err)
@@ -83,17 +96,21 @@ func setupWith(t *testing.T, db *database.DB, plans codeapi.Plans) *fixture {
 	log := slog.New(slog.DiscardHandler)
 	engine := sandbox.New(sandbox.Deps{Driver: d, MaxConcurrent: 4, MaxPaused: 10, QueueTimeout: time.Minute, Logger: log})
 	require.NoError(t, engine.Start(t.Context()))
-	f := &fixture{driver: d, now: database.Now()}
+	f := &fixture{driver: d, objects: objects, quota: &quota{}, now: database.Now()}
 	f.module, err = codeapi.New(codeapi.Deps{
-		DB: db, Objects: objects, Sandbox: engine, Quota: silent{}, Observer: silent{}, Plans: plans, Secret: []byte("secret"), Logger: log,
+		Storage: codeapi.Storage{DB: db, Objects: objects, Quota: f.quota},
+		Sandbox: engine, Observer: silent{}, Plans: plans, Logger: log,
 		Now: func() time.Time { return f.now },
 		Settings: codeapi.Settings{
-			Owner: "proc-test", Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12, Timeout: time.Minute,
-			MinTimeout: time.Second, MaxTimeout: time.Minute, Idle: time.Minute, MaxRounds: 3, MaxCalls: 10, MaxTools: 5, MaxResult: 1 << 10, MaxState: 1 << 11,
+			Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12,
+			Programs: execution.Settings{
+				Owner: "proc-test", Secret: []byte("secret"), Timeout: time.Minute, MinTimeout: time.Second, MaxTimeout: time.Minute, Idle: time.Minute,
+				MaxRounds: 3, MaxCalls: 10, MaxTools: 5, MaxResult: 1 << 10, MaxState: 1 << 11,
+			},
 		},
 	})
 	require.NoError(t, err)
-	f.Service = f.module.Service
+	f.sessions, f.executions = f.module.Sessions, f.module.Executions
 	t.Cleanup(func() {
 		ctx := context.Background()
 		require.NoError(t, f.module.Stop(ctx))
@@ -107,15 +124,6 @@ func setupWith(t *testing.T, db *database.DB, plans codeapi.Plans) *fixture {
 	return f
 }
 
-func TestRowsFitTheSchema(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		for _, row := range codeapi.Rows() {
-			databasetest.CheckRow(t, db, row)
-		}
-	})
-}
-
 // Every exported method of the service is tried by a user on another user's
 // things, or is on the list of those that belong to no user.
 func TestNoMethodReachesAnotherUser(t *testing.T) {
@@ -123,7 +131,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
 		ctx := t.Context()
-		session, files, _, err := f.Upload(ctx, anna, codeapi.FileOwner{}, []codeapi.Upload{upload("hers.txt", "hers")})
+		hers, files, _, err := f.sessions.Upload(ctx, anna, session.FileOwner{}, []session.Upload{upload("hers.txt", "hers")})
 		require.NoError(t, err)
 		id := files[0].ID
 		var found []sandbox.File
@@ -135,71 +143,81 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			}
 			return sandbox.Result{Status: sandbox.Completed}
 		}
-		paused, err := f.Start(ctx, anna, codeapi.ProgramRequest{Code: "pause", Tools: ask(), RequestID: "r"})
+		paused, err := f.executions.Start(ctx, anna, execution.ProgramRequest{Code: "pause", Tools: ask(), RequestID: "r"})
 		require.NoError(t, err)
 		require.True(t, paused.Paused())
-		refs := []codeapi.FileRef{{ID: id, SessionID: session, Name: "x"}}
+		refs := []session.FileRef{{ID: id, SessionID: hers, Name: "x"}}
 
-		system := map[string]bool{"Purge": true}
+		system := map[string]bool{"Purge": true, "Stop": true}
 		tries := map[string]func(){
 			"Upload": func() {
-				theirs, _, _, err := f.Upload(ctx, ben, codeapi.FileOwner{}, []codeapi.Upload{upload("hers.txt", "")})
+				theirs, _, _, err := f.sessions.Upload(ctx, ben, session.FileOwner{}, []session.Upload{upload("hers.txt", "")})
 				require.NoError(t, err)
-				require.NotEqual(t, session, theirs)
+				require.NotEqual(t, hers, theirs)
 			},
 			"Files": func() {
-				list, err := f.Files(ctx, ben, session)
+				list, err := f.sessions.Files(ctx, ben, hers)
 				require.NoError(t, err)
 				require.Empty(t, list)
 			},
 			"File": func() {
-				_, err := f.File(ctx, ben, session, id)
-				require.ErrorIs(t, err, codeapi.ErrFileMissing)
+				_, err := f.sessions.File(ctx, ben, hers, id)
+				require.ErrorIs(t, err, session.ErrFileMissing)
 			},
 			"Open": func() {
-				_, _, err := f.Open(ctx, ben, session, id)
-				require.ErrorIs(t, err, codeapi.ErrFileMissing)
+				_, _, err := f.sessions.Open(ctx, ben, hers, id)
+				require.ErrorIs(t, err, session.ErrFileMissing)
 			},
-			"Delete": func() { require.ErrorIs(t, f.Delete(ctx, ben, session, id), codeapi.ErrFileMissing) },
-			"Exec": func() {
-				_, err := f.Exec(ctx, ben, codeapi.ExecRequest{Language: "py", Code: "x", Files: refs})
-				require.ErrorIs(t, err, codeapi.ErrFileReference)
-				r, err := f.Exec(ctx, ben, codeapi.ExecRequest{Language: "py", Code: "x", Session: session})
+			"Delete": func() { require.ErrorIs(t, f.sessions.Delete(ctx, ben, hers, id), session.ErrFileMissing) },
+			"Workspace": func() {
+				_, err := f.sessions.Workspace(ctx, ben, "", refs)
+				require.ErrorIs(t, err, session.ErrFileReference)
+				w, err := f.sessions.Workspace(ctx, ben, hers, nil)
 				require.NoError(t, err)
-				require.NotEqual(t, session, r.Session)
+				require.NotEqual(t, hers, w.Session)
+				require.Empty(t, w.Inputs)
+			},
+			"Exec": func() {
+				_, err := f.executions.Exec(ctx, ben, execution.ExecRequest{Language: "py", Code: "x", Files: refs})
+				require.ErrorIs(t, err, session.ErrFileReference)
+				r, err := f.executions.Exec(ctx, ben, execution.ExecRequest{Language: "py", Code: "x", Session: hers})
+				require.NoError(t, err)
+				require.NotEqual(t, hers, r.Session)
 				require.Empty(t, found)
 			},
 			"Start": func() {
-				_, err := f.Start(ctx, ben, codeapi.ProgramRequest{Code: "x", Files: refs})
-				require.ErrorIs(t, err, codeapi.ErrFileReference)
-				r, err := f.Start(ctx, ben, codeapi.ProgramRequest{Code: "x", Session: session})
+				_, err := f.executions.Start(ctx, ben, execution.ProgramRequest{Code: "x", Files: refs})
+				require.ErrorIs(t, err, session.ErrFileReference)
+				r, err := f.executions.Start(ctx, ben, execution.ProgramRequest{Code: "x", Session: hers})
 				require.NoError(t, err)
-				require.NotEqual(t, session, r.Session)
+				require.NotEqual(t, hers, r.Session)
 				require.Empty(t, found)
 			},
 			"Continue": func() {
-				_, err := f.Continue(ctx, ben, paused.Token, answer(paused), "")
-				require.ErrorIs(t, err, codeapi.ErrTokenForeign)
+				_, err := f.executions.Continue(ctx, ben, paused.Token, answer(paused), "")
+				require.ErrorIs(t, err, execution.ErrTokenForeign)
 			},
 			"Cancel": func() {
-				cancelled, err := f.Cancel(ctx, ben, "r")
+				cancelled, err := f.executions.Cancel(ctx, ben, "r")
 				require.NoError(t, err)
 				require.False(t, cancelled)
 			},
 		}
-		for m := range reflect.TypeFor[*codeapi.Service]().Methods() {
-			if !system[m.Name] {
-				require.Contains(t, tries, m.Name, "is not tried as another user")
-				tries[m.Name]()
+		for _, service := range []reflect.Type{reflect.TypeFor[*session.Service](), reflect.TypeFor[*execution.Service]()} {
+			for m := range service.Methods() {
+				if !system[m.Name] {
+					require.Contains(t, tries, m.Name, "is not tried as another user")
+					tries[m.Name]()
+				}
 			}
 		}
-		_, content, err := f.Open(ctx, anna, session, id)
+		_, content, err := f.sessions.Open(ctx, anna, hers, id)
 		require.NoError(t, err)
 		text, err := io.ReadAll(content)
 		require.NoError(t, err)
 		require.Equal(t, "hers", string(text))
 		close(hold)
-		end, err := f.Continue(ctx, anna, paused.Token, answer(paused), "")
+		end, err := f.executions.Continue(ctx, anna, paused.Token, answer(paused), "")
 		require.NoError(t, err)
 		require.False(t, end.Paused())
 		require.Empty(t, end.Cause)
@@ -213,13 +231,13 @@ func TestTokensExpire(t *testing.T) {
 	hold := make(chan struct{})
 	close(hold)
 	f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result { return pausing(ctx, job, hold) }
-	r, err := f.Start(t.Context(), anna, codeapi.ProgramRequest{Code: "pause", Tools: ask()})
+	r, err := f.executions.Start(t.Context(), anna, execution.ProgramRequest{Code: "pause", Tools: ask()})
 	require.NoError(t, err)
 	f.now = f.now.Add(time.Minute)
-	_, err = f.Continue(t.Context(), anna, r.Token, answer(r), "")
-	require.ErrorIs(t, err, codeapi.ErrTokenExpired)
+	_, err = f.executions.Continue(t.Context(), anna, r.Token, answer(r), "")
+	require.ErrorIs(t, err, execution.ErrTokenExpired)
 	f.now = f.now.Add(-time.Second)
-	_, err = f.Continue(t.Context(), anna, r.Token, answer(r), "")
+	_, err = f.executions.Continue(t.Context(), anna, r.Token, answer(r), "")
 	require.NoError(t, err)
 }
 
@@ -228,45 +246,32 @@ func TestFilesWithoutContent(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
-		session, files, problems, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{
+		stored, files, problems, err := f.sessions.Upload(t.Context(), anna, session.FileOwner{}, []session.Upload{
 			upload("a", "a"), upload("big", strings.Repeat("x", 2000)), upload("\x00", ""),
 		})
 		require.NoError(t, err)
 		require.NoError(t, problems[0])
 		require.Equal(t, errs.TooLarge, errs.CodeOf(problems[1]))
 		require.Equal(t, errs.Invalid, errs.CodeOf(problems[2]))
-		list, err := f.Files(t.Context(), anna, session)
+		list, err := f.sessions.Files(t.Context(), anna, stored)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		require.NoError(t, f.Objects.Delete(t.Context(), "code/u-anna/"+session+"/"+files[0].ID))
-		_, _, err = f.Open(t.Context(), anna, session, files[0].ID)
-		require.ErrorIs(t, err, codeapi.ErrFileMissing)
+		require.NoError(t, f.objects.Delete(t.Context(), "code/u-anna/"+stored+"/"+files[0].ID))
+		_, _, err = f.sessions.Open(t.Context(), anna, stored, files[0].ID)
+		require.ErrorIs(t, err, session.ErrFileMissing)
 		// A program that would miss it is not run.
 		f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result {
 			_, _, err = job.Inputs[0].Reader(ctx)
 			return sandbox.Result{Status: sandbox.Completed}
 		}
-		_, failed := f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Session: session})
+		_, failed := f.executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x", Session: stored})
 		require.NoError(t, failed)
-		require.ErrorIs(t, err, codeapi.ErrFileMissing)
-		_, err = f.Files(t.Context(), anna, "short")
-		require.ErrorIs(t, err, codeapi.ErrBadID)
-		_, err = f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Files: make([]codeapi.FileRef, 11)})
+		require.ErrorIs(t, err, session.ErrFileMissing)
+		_, err = f.sessions.Files(t.Context(), anna, "short")
+		require.ErrorIs(t, err, session.ErrBadID)
+		_, err = f.executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x", Files: make([]session.FileRef, 11)})
 		require.Equal(t, errs.Invalid, errs.CodeOf(err))
 	})
-}
-
-func TestNamesOfFiles(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"a.txt": "a.txt", "a/b.txt": "a/b.txt", "../../etc/passwd": "etc/passwd", "/etc/passwd": "etc/passwd", "/mnt/data/x": "x",
-		`C:\x\y`: "C:/x/y", "a//b/./c": "a/b/c", "": "", ".": "", "/": "", "..": "", "a\x00b": "", "a\nb": "", "\xff": "",
-		"ä.txt": "ä.txt", strings.Repeat("x", 256): "", strings.Repeat("x/", 600): "",
-		strings.Repeat("a/", 9) + "b": "a/a/a/a/a/a/a/a/a/b", strings.Repeat("a/", 10) + "b": "", strings.Repeat("ä", 127) + "/" + strings.Repeat("ö", 127): strings.Repeat("ä", 127) + "/" + strings.Repeat("ö", 127),
-		strings.Repeat("x", 128) + "/" + strings.Repeat("y", 128): "",
-	} {
-		require.Equal(t, want, codeapi.CleanName(name), "%q", name)
-	}
 }
 
 // pausing is a program that makes one call and ends.
@@ -290,29 +295,18 @@ func call(ctx context.Context, job sandbox.Job) int {
 	return w.Code
 }
 
-func upload(name, content string) codeapi.Upload {
-	return codeapi.Upload{Name: name, Body: strings.NewReader(content), Size: int64(len(content))}
+func upload(name, content string) session.Upload {
+	return session.Upload{Name: name, Body: strings.NewReader(content), Size: int64(len(content))}
 }
 
 func ask() []stub.Tool { return []stub.Tool{{Name: "ask"}} }
 
-func answer(r codeapi.Reply) []codeapi.ToolResult {
-	results := make([]codeapi.ToolResult, len(r.Calls))
+func answer(r execution.Reply) []execution.ToolResult {
+	results := make([]execution.ToolResult, len(r.Calls))
 	for i, c := range r.Calls {
-		results[i] = codeapi.ToolResult{CallID: c.ID, Result: []byte(`1`)}
+		results[i] = execution.ToolResult{CallID: c.ID, Result: []byte(`1`)}
 	}
 	return results
-}
-
-// full is a quota that has room when it is asked first, and none when the files
-// are recorded.
-type full struct{ asked int }
-
-func (q *full) Room(database.Tx, string, int64) error {
-	if q.asked++; q.asked == 1 {
-		return nil
-	}
-	return errs.New(errs.StorageFull, "no room")
 }
 
 // Files that lose the last room to others while they are stored leave nothing.
@@ -320,10 +314,16 @@ func TestUploadsThatDoNotFitLeaveNothing(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
-		f.Quota = &full{}
-		_, _, _, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "a"), upload("b", "b")})
+		asked := 0
+		f.quota.room = func() error { // there is room when it is asked first, and none when the files are recorded
+			if asked++; asked == 1 {
+				return nil
+			}
+			return errs.New(errs.StorageFull, "no room")
+		}
+		_, _, _, err := f.sessions.Upload(t.Context(), anna, session.FileOwner{}, []session.Upload{upload("a", "a"), upload("b", "b")})
 		require.Equal(t, errs.StorageFull, errs.CodeOf(err))
-		keys, err := f.Objects.List(t.Context(), "code/")
+		keys, err := f.objects.List(t.Context(), "code/")
 		require.NoError(t, err)
 		require.Empty(t, keys)
 	})

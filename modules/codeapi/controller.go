@@ -7,9 +7,15 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/codeapi/execution"
+	"github.com/portico-run/portico/modules/codeapi/session"
 )
 
-type controller struct{ *Service }
+type controller struct {
+	sessions   *session.Service
+	executions *execution.Service
+	settings   Settings
+}
 
 const tag = "code interpreter"
 
@@ -91,7 +97,7 @@ func (c controller) exec(w http.ResponseWriter, r *http.Request, who actor.Actor
 	if err != nil {
 		return err
 	}
-	result, err := c.Exec(r.Context(), who, req)
+	result, err := c.executions.Exec(r.Context(), who, req)
 	if err != nil {
 		return err
 	}
@@ -103,15 +109,15 @@ func (c controller) programmatic(w http.ResponseWriter, r *http.Request, who act
 	if err := httpapi.ReadJSON(r, &body); err != nil {
 		return err
 	}
-	var reply Reply
+	var reply execution.Reply
 	var err error
 	if body.ContinuationToken != nil {
-		reply, err = c.Continue(r.Context(), who, *body.ContinuationToken, body.results(), r.Header.Get(headerRequest))
+		reply, err = c.executions.Continue(r.Context(), who, *body.ContinuationToken, body.results(), r.Header.Get(headerRequest))
 	} else {
-		var req ProgramRequest
+		var req execution.ProgramRequest
 		if req, err = body.request(r.Header.Get(headerRequest)); err == nil {
 			req.Phrases = c.phrases(r, body)
-			reply, err = c.Start(r.Context(), who, req)
+			reply, err = c.executions.Start(r.Context(), who, req)
 		}
 	}
 	if err != nil {
@@ -135,7 +141,7 @@ func (c controller) cancel(w http.ResponseWriter, r *http.Request, who actor.Act
 	if err := httpapi.ReadJSON(r, &body); err != nil {
 		return err
 	}
-	cancelled, err := c.Cancel(r.Context(), who, body.RequestID)
+	cancelled, err := c.executions.Cancel(r.Context(), who, body.RequestID)
 	switch {
 	case err != nil:
 		return err

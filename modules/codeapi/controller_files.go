@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/drive"
 )
 
@@ -20,13 +21,13 @@ func (c controller) registerFiles(raw func(httpapi.Operation, handler)) {
 	raw(httpapi.Operation{
 		ID: "upload-file", Method: http.MethodPost, Path: "/upload", Summary: "Store a file in a session of its own",
 		Description: "multipart/form-data with the part file. The field read_only makes it a file that programs cannot write and that stays what it is; " +
-			"kind, id and version say whom it belongs to on the client's side.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile,
+			"kind, id and version say whom it belongs to on the client's side.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.settings.MaxFile,
 		Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.upload)
 	raw(httpapi.Operation{
 		ID: "upload-files", Method: http.MethodPost, Path: "/upload/batch", Summary: "Store files in a session of their own",
 		Description: "multipart/form-data with parts file, and the fields of /upload, which are for all of them. Each file has its own result; 400 when no file was stored.",
-		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.Settings.MaxFile, Errors: []errs.Code{errs.Conflict, errs.StorageFull},
+		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.settings.MaxFile, Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.uploadBatch)
 	raw(httpapi.Operation{
 		ID: "list-session-files", Method: http.MethodGet, Path: "/files/{session}", Summary: "The files of a session",
@@ -73,9 +74,9 @@ type uploadedFile struct {
 
 // form is what an upload brings.
 type form struct {
-	owner    FileOwner
+	owner    session.FileOwner
 	readOnly bool
-	files    []Upload
+	files    []session.Upload
 	spools   []*os.File // of files, one each
 }
 
@@ -85,7 +86,7 @@ const maxField = 4 << 10
 // form reads the parts in whatever order they come.
 func (c controller) form(w http.ResponseWriter, r *http.Request) (form, error) {
 	var f form
-	r.Body = http.MaxBytesReader(w, r.Body, 4*c.Settings.MaxFile)
+	r.Body = http.MaxBytesReader(w, r.Body, 4*c.settings.MaxFile)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return f, errs.New(errs.Invalid, "The body is not multipart/form-data").Do("Send the file as the part file.").With(err)
@@ -128,17 +129,17 @@ func (c controller) part(f *form, part *multipart.Part) error {
 		}
 		return err
 	}
-	if len(f.files) == c.Settings.MaxFiles {
-		return errs.Newf(errs.Invalid, "A request may bring %d files at most.", c.Settings.MaxFiles)
+	if len(f.files) == c.settings.MaxFiles {
+		return errs.Newf(errs.Invalid, "A request may bring %d files at most.", c.settings.MaxFiles)
 	}
 	body, err := drive.Spool()
 	if err != nil {
 		return err
 	}
 	f.spools = append(f.spools, body)
-	n, err := io.Copy(body, io.LimitReader(part, c.Settings.MaxFile+1))
-	f.files = append(f.files, Upload{Name: name, Body: body, Size: n})
-	if err == nil && n > c.Settings.MaxFile {
+	n, err := io.Copy(body, io.LimitReader(part, c.settings.MaxFile+1))
+	f.files = append(f.files, session.Upload{Name: name, Body: body, Size: n})
+	if err == nil && n > c.settings.MaxFile {
 		_, err = io.Copy(io.Discard, part) // the other files still count
 	}
 	if err == nil {
@@ -198,13 +199,13 @@ func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Acto
 	if len(f.files) == 0 {
 		return uploadedBody{}, nil, errs.New(errs.Invalid, "No file was sent").Do("Send each file as a part file.")
 	}
-	if wrong := f.owner.check(); wrong != "" {
+	if wrong := f.owner.Check(); wrong != "" {
 		return uploadedBody{}, nil, errs.New(errs.Invalid, wrong)
 	}
 	for i := range f.files {
 		f.files[i].ReadOnly = f.readOnly
 	}
-	session, files, problems, err := c.Upload(r.Context(), who, f.owner, f.files)
+	session, files, problems, err := c.sessions.Upload(r.Context(), who, f.owner, f.files)
 	if err != nil {
 		return uploadedBody{}, nil, err
 	}
@@ -228,7 +229,7 @@ func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Acto
 }
 
 func (c controller) object(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
-	f, err := c.File(r.Context(), who, r.PathValue("session"), r.PathValue("file"))
+	f, err := c.sessions.File(r.Context(), who, r.PathValue("session"), r.PathValue("file"))
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,7 @@ func (c controller) object(w http.ResponseWriter, r *http.Request, who actor.Act
 }
 
 func (c controller) download(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
-	f, content, err := c.Open(r.Context(), who, r.PathValue("session"), r.PathValue("file"))
+	f, content, err := c.sessions.Open(r.Context(), who, r.PathValue("session"), r.PathValue("file"))
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (c controller) download(w http.ResponseWriter, r *http.Request, who actor.A
 }
 
 func (c controller) remove(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
-	if err := c.Delete(r.Context(), who, r.PathValue("session"), r.PathValue("file")); err != nil {
+	if err := c.sessions.Delete(r.Context(), who, r.PathValue("session"), r.PathValue("file")); err != nil {
 		return err
 	}
 	return write(w, http.StatusOK, codeMessage{"File deleted successfully"})

@@ -21,9 +21,9 @@ const newestTimeout = 15_000
 // everything in an answer of either kind.
 func (c controller) phrases(r *http.Request, b codeProgramWithTools) bool {
 	switch {
-	case c.Settings.Errors == ErrorsPhrases:
+	case c.settings.Errors == ErrorsPhrases:
 		return true
-	case c.Settings.Errors == ErrorsStatus, !strings.HasPrefix(r.UserAgent(), "LibreChat/"):
+	case c.settings.Errors == ErrorsStatus, !strings.HasPrefix(r.UserAgent(), "LibreChat/"):
 		return false
 	}
 	key := r.Header.Get("X-API-Key") != "" || strings.HasPrefix(r.Header.Get("Authorization"), "ApiKey ")

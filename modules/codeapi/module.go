@@ -5,45 +5,16 @@ package codeapi
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"fmt"
+	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
-	"github.com/portico-run/portico/modules/program"
-	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/codeapi/execution"
+	"github.com/portico-run/portico/modules/codeapi/session"
 )
-
-// Sandbox runs code.
-type Sandbox interface {
-	Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution, error)
-	Languages() []sandbox.Language
-}
-
-// Programs gives a program the tools of toolsets.
-type Programs interface {
-	Open(ctx context.Context, a actor.Actor, req program.Request) (*program.Opened, error)
-}
-
-// Quota bounds what is stored for a user, over all modules.
-type Quota interface {
-	// Room refuses more bytes when there is no room for them, within the
-	// transaction that adds them.
-	Room(tx database.Tx, uid string, more int64) error
-}
-
-// Observer counts what happens to programs that pause.
-type Observer interface {
-	// Round is one answer that asked the caller for calls.
-	Round(calls int)
-	// Ended is the end of a program, with its cause.
-	Ended(cause string)
-}
 
 // How errors of a run are answered; see Settings.Errors.
 const (
@@ -54,8 +25,6 @@ const (
 
 // Settings are the limits of the API.
 type Settings struct {
-	// Owner names this process; it holds the programs it pauses.
-	Owner string
 	// Errors says how a program that failed is answered: ErrorsStatus by the
 	// HTTP status, ErrorsPhrases by 200 and one of the phrases that newer
 	// clients know, ErrorsAuto by what the caller sends.
@@ -70,63 +39,76 @@ type Settings struct {
 	// MaxInput is how many bytes the files that one program finds may have
 	// together.
 	MaxInput int64
-	// Timeout is the limit of a program that names none, MinTimeout and
-	// MaxTimeout what it may name. The clock stands while a program is paused.
-	Timeout, MinTimeout, MaxTimeout time.Duration
-	// Idle is how long a paused program waits for its caller.
-	Idle time.Duration
-	// MaxRounds is how often one program may pause, and MaxCalls how many
-	// calls it may make.
-	MaxRounds, MaxCalls int
-	// MaxTools is how many tools a request may bring.
-	MaxTools int
-	// MaxResult is the largest result of one call, MaxState that of all
-	// results of one program, in bytes.
-	MaxResult, MaxState int64
+	// Programs are the limits of programs.
+	Programs execution.Settings
+}
+
+// Storage is where sessions, files and programs that pause are kept.
+type Storage struct {
+	DB      *database.DB
+	Objects objectstore.Store
+	Quota   session.Quota
 }
 
 // Deps is what the module needs.
 type Deps struct {
-	DB       *database.DB
-	Objects  objectstore.Store
-	Sandbox  Sandbox
-	Programs Programs
-	Quota    Quota
-	Observer Observer
+	Storage  Storage
+	Sandbox  execution.Sandbox
+	Programs execution.Programs
+	Observer execution.Observer
 	// Plans bounds users by their plans; nil bounds all by Settings alone.
-	Plans Plans
-	// Secret signs continuation tokens.
-	Secret   []byte
+	Plans    execution.Plans
 	Settings Settings
 	Logger   *slog.Logger
 	Now      func() time.Time
 }
 
 // Module is the wired package.
-type Module struct{ Service *Service }
+type Module struct {
+	Sessions   *session.Service
+	Executions *execution.Service
+
+	settings Settings
+}
 
 // New wires the module and starts nothing.
 func New(d Deps) (*Module, error) {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
+	var largest func(ctx context.Context, uid string) (int64, error)
 	if d.Plans != nil {
-		d.Sandbox = &admission{inner: d.Sandbox, plans: d.Plans, now: d.Now, users: map[string]*usage{}}
+		d.Sandbox = execution.Admit(d.Sandbox, d.Plans, d.Now)
+		largest = func(ctx context.Context, uid string) (int64, error) {
+			limits, err := d.Plans.LimitsOf(ctx, uid)
+			return limits.MaxFile, err
+		}
 	}
-	// The server's key encrypts; tokens get one of their own.
-	key, err := hkdf.Key(sha256.New, d.Secret, nil, "portico continuation tokens", sha256.Size)
-	if err != nil {
-		return nil, fmt.Errorf("key of continuation tokens: %w", err)
-	}
-	return &Module{Service: &Service{Deps: d, tokens: tokens{key: key}, paused: newPaused()}}, nil
+	c := d.Settings
+	sessions := session.New(session.Deps{
+		DB: d.Storage.DB, Objects: d.Storage.Objects, Quota: d.Storage.Quota, Largest: largest, Now: d.Now,
+		Settings: session.Settings{Life: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles, MaxInput: c.MaxInput},
+	})
+	executions, err := execution.New(execution.Deps{
+		DB: d.Storage.DB, Sessions: sessions, Sandbox: d.Sandbox, Programs: d.Programs, Observer: d.Observer, Logger: d.Logger, Now: d.Now,
+		Settings: c.Programs,
+	})
+	return &Module{Sessions: sessions, Executions: executions, settings: c}, err
 }
 
 // Stop ends every program that is paused, or runs, and returns when they are
 // gone.
-func (m *Module) Stop(ctx context.Context) error { return m.Service.paused.stop(ctx) }
+func (m *Module) Stop(ctx context.Context) error { return m.Executions.Stop(ctx) }
 
 // Start implements lifecycle.Service; programs come with requests.
 func (m *Module) Start(context.Context) error { return nil }
 
+// Purge deletes what is over, of all users.
+func (m *Module) Purge(ctx context.Context) error {
+	return errors.Join(m.Sessions.Purge(ctx), m.Executions.Purge(ctx))
+}
+
 // Register adds the module's routes, under /v1 and without it.
-func (m *Module) Register(api *httpapi.API) { controller{m.Service}.register(api) }
+func (m *Module) Register(api *httpapi.API) {
+	controller{m.Sessions, m.Executions, m.settings}.register(api)
+}

@@ -11,23 +11,24 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/modules/codeapi"
+	"github.com/portico-run/portico/modules/codeapi/execution"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
 // limits are those of users, by uid.
-type limits map[string]codeapi.PlanLimits
+type limits map[string]execution.PlanLimits
 
-func (l limits) LimitsOf(_ context.Context, uid string) (codeapi.PlanLimits, error) {
+func (l limits) LimitsOf(_ context.Context, uid string) (execution.PlanLimits, error) {
 	if uid == "u-unreadable" {
-		return codeapi.PlanLimits{}, errors.New("the plan cannot be read")
+		return execution.PlanLimits{}, errors.New("the plan cannot be read")
 	}
 	return l[uid], nil
 }
 
 func run(t *testing.T, f *fixture, timeout time.Duration) error {
 	t.Helper()
-	_, err := f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x", Timeout: timeout})
+	_, err := f.executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x", Timeout: timeout})
 	return err
 }
 
@@ -47,32 +48,32 @@ func TestPlansBoundPrograms(t *testing.T) {
 			require.NoError(t, run(t, f, asked))
 			require.Equal(t, want, got)
 		}
-		r, err := f.Exec(t.Context(), anna, codeapi.ExecRequest{Language: "py", Code: "x"})
+		r, err := f.executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x"})
 		require.NoError(t, err)
 		require.Len(t, r.Produced.Files, 1)
 		require.Equal(t, 1, r.Produced.Dropped)
-		_, _, problems, err := f.Upload(t.Context(), anna, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "0123456789"), upload("b", "0123456789a")})
+		_, _, problems, err := f.sessions.Upload(t.Context(), anna, session.FileOwner{}, []session.Upload{upload("a", "0123456789"), upload("b", "0123456789a")})
 		require.NoError(t, err)
 		require.NoError(t, problems[0])
 		require.Equal(t, errs.TooLarge, errs.CodeOf(problems[1]))
 
 		// Another user has the limits of all.
-		r, err = f.Exec(t.Context(), ben, codeapi.ExecRequest{Language: "py", Code: "x"})
+		r, err = f.executions.Exec(t.Context(), ben, execution.ExecRequest{Language: "py", Code: "x"})
 		require.NoError(t, err)
 		require.Len(t, r.Produced.Files, 2)
 		require.Equal(t, time.Minute, got)
 
-		plans[anna.UID] = codeapi.PlanLimits{PerMinute: 2}
+		plans[anna.UID] = execution.PlanLimits{PerMinute: 2}
 		require.NoError(t, run(t, f, 0))
 		require.NoError(t, run(t, f, 0))
 		refused, ok := errors.AsType[*errs.Error](run(t, f, 0))
 		require.True(t, ok)
-		require.ErrorIs(t, refused, codeapi.ErrPlan)
+		require.ErrorIs(t, refused, execution.ErrPlan)
 		require.Equal(t, 30*time.Second, refused.RetryAfter)
 		f.now = f.now.Add(refused.RetryAfter)
 		require.NoError(t, run(t, f, 0))
-		require.ErrorIs(t, run(t, f, 0), codeapi.ErrPlan)
-		plans[anna.UID] = codeapi.PlanLimits{PerMinute: 3}
+		require.ErrorIs(t, run(t, f, 0), execution.ErrPlan)
+		plans[anna.UID] = execution.PlanLimits{PerMinute: 3}
 		require.NoError(t, run(t, f, 0), "a new plan begins anew")
 	})
 }
@@ -91,14 +92,14 @@ func TestPlansBoundWhatIsHeldAtOnce(t *testing.T) {
 		for range 2 {
 			require.NoError(t, run(t, f, 0))
 		}
-		paused, err := f.Start(t.Context(), anna, codeapi.ProgramRequest{Code: "pause", Tools: ask()})
+		paused, err := f.executions.Start(t.Context(), anna, execution.ProgramRequest{Code: "pause", Tools: ask()})
 		require.NoError(t, err)
 		require.True(t, paused.Paused())
-		require.ErrorIs(t, run(t, f, 0), codeapi.ErrPlan, "a paused program is held")
-		_, err = f.Exec(t.Context(), ben, codeapi.ExecRequest{Language: "py", Code: "x"})
+		require.ErrorIs(t, run(t, f, 0), execution.ErrPlan, "a paused program is held")
+		_, err = f.executions.Exec(t.Context(), ben, execution.ExecRequest{Language: "py", Code: "x"})
 		require.NoError(t, err)
 		close(hold)
-		ended, err := f.Continue(t.Context(), anna, paused.Token, answer(paused), "")
+		ended, err := f.executions.Continue(t.Context(), anna, paused.Token, answer(paused), "")
 		require.NoError(t, err)
 		require.False(t, ended.Paused())
 		require.NoError(t, run(t, f, 0))
@@ -116,9 +117,9 @@ func TestAPlanThatCannotBeReadRefuses(t *testing.T) {
 			t.Error("the program ran")
 			return sandbox.Result{Status: sandbox.Completed}
 		}
-		_, err := f.Exec(t.Context(), who, codeapi.ExecRequest{Language: "py", Code: "x"})
+		_, err := f.executions.Exec(t.Context(), who, execution.ExecRequest{Language: "py", Code: "x"})
 		require.ErrorContains(t, err, "cannot be read")
-		_, _, _, err = f.Upload(t.Context(), who, codeapi.FileOwner{}, []codeapi.Upload{upload("a", "b")})
+		_, _, _, err = f.sessions.Upload(t.Context(), who, session.FileOwner{}, []session.Upload{upload("a", "b")})
 		require.ErrorContains(t, err, "cannot be read")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/codeapi/execution"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
 )
@@ -34,17 +35,17 @@ type codeProgram struct {
 	Timeout   milliseconds    `json:"timeout,omitempty" doc:"In milliseconds"`
 }
 
-func (b codeProgram) request() (ExecRequest, error) {
+func (b codeProgram) request() (execution.ExecRequest, error) {
 	timeout, err := b.Timeout.duration()
 	if err != nil {
-		return ExecRequest{}, err
+		return execution.ExecRequest{}, err
 	}
 	args, err := arguments(b.Args)
 	if err != nil {
-		return ExecRequest{}, err
+		return execution.ExecRequest{}, err
 	}
 	files, err := toRefs(b.Files)
-	return ExecRequest{
+	return execution.ExecRequest{
 		Language: first(b.Lang, b.Language), Code: b.Code, Args: args, Session: b.SessionID, Files: files, Timeout: timeout,
 	}, err
 }
@@ -115,29 +116,29 @@ type askedResult struct {
 	ErrorMessage string          `json:"error_message,omitempty"`
 }
 
-func (b codeProgramWithTools) request(id string) (ProgramRequest, error) {
+func (b codeProgramWithTools) request(id string) (execution.ProgramRequest, error) {
 	timeout, err := b.Timeout.duration()
 	if err != nil {
-		return ProgramRequest{}, err
+		return execution.ProgramRequest{}, err
 	}
 	files, err := toRefs(b.Files)
 	tools := make([]stub.Tool, len(b.Tools))
 	for i, t := range b.Tools {
 		if t.Name == "" {
-			return ProgramRequest{}, errs.Newf(errs.Invalid, "tools[%d] has no name", i)
+			return execution.ProgramRequest{}, errs.Newf(errs.Invalid, "tools[%d] has no name", i)
 		}
 		tools[i] = stub.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters}
 	}
-	return ProgramRequest{
+	return execution.ProgramRequest{
 		Language: first(b.Lang, b.Language), Code: b.Code, Tools: tools, Toolsets: b.Toolsets, Session: b.SessionID,
 		Files: files, Timeout: timeout, RequestID: id,
 	}, err
 }
 
-func (b codeProgramWithTools) results() []ToolResult {
-	results := make([]ToolResult, len(b.ToolResults))
+func (b codeProgramWithTools) results() []execution.ToolResult {
+	results := make([]execution.ToolResult, len(b.ToolResults))
 	for i, r := range b.ToolResults {
-		results[i] = ToolResult{CallID: r.CallID, Result: r.Result, Failed: r.IsError, Error: r.ErrorMessage}
+		results[i] = execution.ToolResult{CallID: r.CallID, Result: r.Result, Failed: r.IsError, Error: r.ErrorMessage}
 		if len(r.Result) == 0 {
 			results[i].Result = json.RawMessage("null") // a tool that returned nothing
 		}
@@ -169,7 +170,7 @@ type codeEnded struct {
 	ToolCallsMade    int               `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
-func toCodeEnded(x ExecResult) codeEnded {
+func toCodeEnded(x execution.ExecResult) codeEnded {
 	r, p := x.Result, x.Produced
 	return codeEnded{
 		Status: string(r.Status), SessionID: x.Session, Stdout: r.Stdout, Stderr: withRefused(r.Stderr, p), Files: toCodeFiles(p),
@@ -199,54 +200,54 @@ func limitOf(s sandbox.Status) string {
 // codePaused is a program that waits for calls. Some clients look for the
 // members of every status.
 type codePaused struct {
-	Status            string      `json:"status" enum:"tool_call_required"`
-	SessionID         string      `json:"session_id"`
-	ContinuationToken string      `json:"continuation_token"`
-	ToolCalls         []AskedCall `json:"tool_calls"`
-	Stdout            *string     `json:"stdout" nullable:"true" doc:"null"`
-	Stderr            *string     `json:"stderr" nullable:"true" doc:"null"`
-	Files             []codeFile  `json:"files" doc:"null"`
-	Error             *string     `json:"error" nullable:"true" doc:"null"`
+	Status            string                `json:"status" enum:"tool_call_required"`
+	SessionID         string                `json:"session_id"`
+	ContinuationToken string                `json:"continuation_token"`
+	ToolCalls         []execution.AskedCall `json:"tool_calls"`
+	Stdout            *string               `json:"stdout" nullable:"true" doc:"null"`
+	Stderr            *string               `json:"stderr" nullable:"true" doc:"null"`
+	Files             []codeFile            `json:"files" doc:"null"`
+	Error             *string               `json:"error" nullable:"true" doc:"null"`
 }
 
 // codeOver is a program with tools that ended, with the members of every
 // status.
 type codeOver struct {
-	Status            string            `json:"status" enum:"completed,error"`
-	SessionID         string            `json:"session_id"`
-	ContinuationToken *string           `json:"continuation_token" nullable:"true" doc:"null"`
-	ToolCalls         []AskedCall       `json:"tool_calls" doc:"null"`
-	Stdout            string            `json:"stdout" doc:"Everything since the start"`
-	Stderr            string            `json:"stderr"`
-	Files             []codeFile        `json:"files"`
-	Error             *string           `json:"error" nullable:"true"`
-	DeletedFiles      []string          `json:"deleted_files,omitempty"`
-	DroppedFiles      int               `json:"dropped_files,omitempty"`
-	ArtifactDelivery  *artifactDelivery `json:"artifact_delivery,omitempty" doc:"Set when new files could not be kept"`
-	Code              int               `json:"code" doc:"The program's exit code"`
-	WallTime          int64             `json:"wall_time" doc:"What its clock counted, in milliseconds"`
-	ErrorCode         sandbox.Failure   `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
-	ToolCallsMade     int               `json:"tool_calls_made" doc:"How many tool calls it had made"`
+	Status            string                `json:"status" enum:"completed,error"`
+	SessionID         string                `json:"session_id"`
+	ContinuationToken *string               `json:"continuation_token" nullable:"true" doc:"null"`
+	ToolCalls         []execution.AskedCall `json:"tool_calls" doc:"null"`
+	Stdout            string                `json:"stdout" doc:"Everything since the start"`
+	Stderr            string                `json:"stderr"`
+	Files             []codeFile            `json:"files"`
+	Error             *string               `json:"error" nullable:"true"`
+	DeletedFiles      []string              `json:"deleted_files,omitempty"`
+	DroppedFiles      int                   `json:"dropped_files,omitempty"`
+	ArtifactDelivery  *artifactDelivery     `json:"artifact_delivery,omitempty" doc:"Set when new files could not be kept"`
+	Code              int                   `json:"code" doc:"The program's exit code"`
+	WallTime          int64                 `json:"wall_time" doc:"What its clock counted, in milliseconds"`
+	ErrorCode         sandbox.Failure       `json:"error_code,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete"`
+	ToolCallsMade     int                   `json:"tool_calls_made" doc:"How many tool calls it had made"`
 }
 
 // answer is a reply as it goes out. Callers that see phrases do not see the
 // answers of other statuses than 200, and tell the model little more than a
 // phrase they know and what the program wrote to stderr.
-func (s *Service) answer(r Reply) (status int, body any) {
+func (c controller) answer(r execution.Reply) (status int, body any) {
 	if r.Paused() {
 		return http.StatusOK, codePaused{Status: "tool_call_required", SessionID: r.Session, ContinuationToken: r.Token, ToolCalls: r.Calls}
 	}
 	end := codeOver{
 		Status: "completed", SessionID: r.Session, Stdout: r.Result.Stdout, Stderr: r.Result.Stderr, Files: toCodeFiles(r.Produced),
 		DeletedFiles: r.Produced.Deleted, DroppedFiles: r.Produced.Dropped, Code: r.Result.ExitCode, WallTime: r.Result.Duration.Milliseconds(),
-		ErrorCode: r.Cause.failure(), ToolCallsMade: r.Made,
+		ErrorCode: r.Cause.Failure(), ToolCallsMade: r.Made,
 	}
 	end.Stderr, end.ArtifactDelivery = withRefused(end.Stderr, r.Produced), toArtifactDelivery(r.Produced)
 	if r.Cause == "" {
 		return http.StatusOK, end
 	}
-	status, said := s.failure(r)
-	if r.Cause == RoundLimit {
+	status, said := c.failure(r)
+	if r.Cause == execution.RoundLimit {
 		end.Stderr = sandbox.Note(end.Stderr, said)
 	}
 	if r.Made > 0 {

@@ -7,34 +7,35 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/codeapi/execution"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
 // failure says why a program did not complete.
-func (s *Service) failure(r Reply) (status int, said string) {
+func (c controller) failure(r execution.Reply) (status int, said string) {
 	status = http.StatusOK
 	switch r.Cause {
-	case Exited:
+	case execution.Exited:
 		said = fmt.Sprintf("Sandbox exited with code %d", r.Result.ExitCode)
 		if line := lastLine(r.Result.Stderr); !r.Phrases && line != "" {
 			said = line
 		}
-	case TimeLimit:
+	case execution.TimeLimit:
 		status, said = http.StatusRequestTimeout, "Execution timeout"
 		if r.Phrases {
 			said = timeExceeded
 		}
-	case MemoryLimit:
+	case execution.MemoryLimit:
 		said = memoryExceeded
-	case RoundLimit:
-		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", s.Settings.MaxRounds)
-	case IdleLimit:
-		status, said = http.StatusBadRequest, ErrTokenExpired.Message
-	case Cancelled:
+	case execution.RoundLimit:
+		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", c.settings.Programs.MaxRounds)
+	case execution.IdleLimit:
+		status, said = http.StatusBadRequest, execution.ErrTokenExpired.Message
+	case execution.Cancelled:
 		said = "Execution was cancelled"
-	case Lost:
+	case execution.Lost:
 		status, said = http.StatusServiceUnavailable, sandbox.ErrLost.Message
-	case Stopped:
+	case execution.Stopped:
 		status, said = http.StatusServiceUnavailable, "The server is stopping; run the program again"
 	default:
 		said = "Execution failed or timed out"
@@ -83,4 +84,10 @@ func sentence(e *errs.Error) string {
 		text += " " + e.Detail
 	}
 	return text
+}
+
+// lastLine is the line that says what a traceback is about.
+func lastLine(text string) string {
+	text = strings.TrimRight(text, "\n")
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -24,13 +25,13 @@ type fileRefBody struct {
 	Version          json.RawMessage `json:"version,omitempty" doc:"A number, of a skill only"`
 }
 
-func toRefs(files []fileRefBody) ([]FileRef, error) {
-	refs := make([]FileRef, len(files))
+func toRefs(files []fileRefBody) ([]session.FileRef, error) {
+	refs := make([]session.FileRef, len(files))
 	for i, f := range files {
 		if err := f.check(); err != "" {
 			return nil, errs.Newf(errs.Invalid, "files[%d].%s", i, err)
 		}
-		refs[i] = FileRef{ID: f.ID, SessionID: f.StorageSessionID, Name: f.Name}
+		refs[i] = session.FileRef{ID: f.ID, SessionID: f.StorageSessionID, Name: f.Name}
 		if refs[i].SessionID == "" {
 			refs[i].SessionID = f.SessionID
 		}
@@ -42,12 +43,12 @@ func toRefs(files []fileRefBody) ([]FileRef, error) {
 func (f fileRefBody) check() string {
 	version := unquoted(f.Version)
 	switch {
-	case f.Name != "" && cleanName(f.Name) == "":
-		return "name must be a path below /mnt/data of no more than " + nameLimits
-	case f.Kind != kindSkill && version != "":
+	case f.Name != "" && session.CleanName(f.Name) == "":
+		return "name must be a path below /mnt/data of no more than " + session.NameLimits
+	case f.Kind != session.KindSkill && version != "":
 		return "version is for kind skill only"
 	}
-	return FileOwner{Kind: f.Kind, Version: version}.check()
+	return session.FileOwner{Kind: f.Kind, Version: version}.Check()
 }
 
 func unquoted(raw json.RawMessage) string {
@@ -60,8 +61,8 @@ func unquoted(raw json.RawMessage) string {
 
 // versionOf is the version of a skill's file as clients read it, a number;
 // other files have none.
-func versionOf(o FileOwner) json.RawMessage {
-	if o.Kind != kindSkill || o.Version == "" {
+func versionOf(o session.FileOwner) json.RawMessage {
+	if o.Kind != session.KindSkill || o.Version == "" {
 		return nil
 	}
 	return json.RawMessage(o.Version)
@@ -83,14 +84,14 @@ type codeFile struct {
 	ModifiedFrom     map[string]string `json:"modified_from,omitempty"`
 }
 
-func toCodeFile(f File) codeFile {
+func toCodeFile(f session.File) codeFile {
 	return codeFile{
 		ID: f.ID, Name: f.Name, Path: path.Join(sandbox.WorkDir, f.Name), SessionID: f.SessionID, StorageSessionID: f.SessionID,
 		Size: f.Size, ContentType: f.ContentType, Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: versionOf(f.Owner),
 	}
 }
 
-func toCodeFiles(p Produced) []codeFile {
+func toCodeFiles(p session.Produced) []codeFile {
 	files := make([]codeFile, len(p.Files))
 	for i, f := range p.Files {
 		files[i] = toCodeFile(f.File)
@@ -111,7 +112,7 @@ type artifactDelivery struct {
 	Failed    int    `json:"failed"`
 }
 
-func toArtifactDelivery(p Produced) *artifactDelivery {
+func toArtifactDelivery(p session.Produced) *artifactDelivery {
 	if p.Refused == nil {
 		return nil
 	}
@@ -119,7 +120,7 @@ func toArtifactDelivery(p Produced) *artifactDelivery {
 }
 
 // withRefused says that files of the program were not kept.
-func withRefused(stderr string, p Produced) string {
+func withRefused(stderr string, p session.Produced) string {
 	e, ok := errors.AsType[*errs.Error](p.Refused)
 	if !ok {
 		return stderr

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/codeapi/session"
 )
 
 // objectBody describes a file as clients of all generations read it.
@@ -30,9 +31,9 @@ type objectBody struct {
 }
 
 // objectName is a file as a path of storage; clients take the id from it.
-func objectName(f File) string { return f.SessionID + "/" + f.ID + path.Ext(f.Name) }
+func objectName(f session.File) string { return f.SessionID + "/" + f.ID + path.Ext(f.Name) }
 
-func toObjectBody(f File) objectBody {
+func toObjectBody(f session.File) objectBody {
 	version := versionOf(f.Owner)
 	if version == nil {
 		version = json.RawMessage(`"sha256:` + f.Digest + `"`)
@@ -64,18 +65,18 @@ type summaryBody struct {
 }
 
 // detailed returns how a list shows a file.
-func detailed(detail string) (func(File) any, error) {
+func detailed(detail string) (func(session.File) any, error) {
 	switch detail {
 	case "", "full":
-		return func(f File) any { return toObjectBody(f) }, nil
+		return func(f session.File) any { return toObjectBody(f) }, nil
 	case "normalized":
-		return func(f File) any {
+		return func(f session.File) any {
 			return normalizedBody{f.ID, f.Name, f.SessionID, f.Size, f.ContentType, f.CreatedAt, f.ReadOnly}
 		}, nil
 	case "summary":
-		return func(f File) any { return summaryBody{objectName(f), f.Size, f.CreatedAt, f.Digest} }, nil
+		return func(f session.File) any { return summaryBody{objectName(f), f.Size, f.CreatedAt, f.Digest} }, nil
 	case "simple":
-		return func(f File) any { return objectName(f) }, nil
+		return func(f session.File) any { return objectName(f) }, nil
 	}
 	return nil, errs.New(errs.Invalid, "detail must be simple, summary, full or normalized.")
 }
@@ -85,7 +86,7 @@ func (c controller) list(w http.ResponseWriter, r *http.Request, who actor.Actor
 	if err != nil {
 		return err
 	}
-	files, err := c.Files(r.Context(), who, r.PathValue("session"))
+	files, err := c.sessions.Files(r.Context(), who, r.PathValue("session"))
 	if err != nil {
 		return err
 	}

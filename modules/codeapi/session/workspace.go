@@ -1,4 +1,4 @@
-package codeapi
+package session
 
 import (
 	"bytes"
@@ -18,12 +18,18 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// workspace is the files that a program starts with and where those that it
+// Workspace is the files that one program starts with and where those that it
 // leaves go.
-type workspace struct {
-	session string
-	inputs  map[string]File // by the name the program finds
-	files   []sandbox.File
+type Workspace struct {
+	// Session is where they belong.
+	Session string
+	// Inputs are what the program finds; their content is read when the sandbox
+	// takes it.
+	Inputs []sandbox.File
+
+	service *Service
+	actor   actor.Actor
+	files   map[string]File // Inputs, by the name the program finds
 }
 
 // Produced is what became of a program's files.
@@ -50,16 +56,16 @@ type ProducedFile struct {
 	From *FileRef
 }
 
-// workspace finds the files of a request: those of the session it continues,
+// Workspace finds the files of a request: those of the session it continues,
 // and those it names, which come first and belong to the session from now on.
 // It returns ErrFileReference when the user does not have one of the latter.
-func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, refs []FileRef) (workspace, error) {
-	w := workspace{session: newID(), inputs: map[string]File{}}
-	if len(refs) > s.Settings.MaxFiles {
-		return w, errs.Newf(errs.Invalid, "A request may name %d files at most.", s.Settings.MaxFiles)
+func (s *Service) Workspace(ctx context.Context, a actor.Actor, session string, refs []FileRef) (*Workspace, error) {
+	w := &Workspace{Session: NewID(), service: s, actor: a, files: map[string]File{}}
+	if len(refs) > s.settings.MaxFiles {
+		return nil, errs.Newf(errs.Invalid, "A request may name %d files at most.", s.settings.MaxFiles)
 	}
-	if err := s.resume(ctx, a, session, &w); err != nil {
-		return w, err
+	if err := w.resume(ctx, session); err != nil {
+		return nil, err
 	}
 	named := map[string]File{}
 	var missing []string
@@ -71,25 +77,25 @@ func (s *Service) workspace(ctx context.Context, a actor.Actor, session string, 
 			continue
 		}
 		if err != nil {
-			return w, err
+			return nil, err
 		}
 		size += f.Size
-		named[f.Name], w.inputs[f.Name] = f, f
+		named[f.Name], w.files[f.Name] = f, f
 	}
 	if len(missing) > 0 {
-		return w, ErrFileReference.Do("Deleted, expired or not yours: " + someOf(missing) + ". Upload them again.")
+		return nil, ErrFileReference.Do("Deleted, expired or not yours: " + someOf(missing) + ". Upload them again.")
 	}
-	for name, f := range w.inputs {
+	for name, f := range w.files {
 		if _, counted := named[name]; !counted {
 			size += f.Size
 		}
 	}
-	if size > s.Settings.MaxInput {
-		return w, errs.Newf(errs.TooLarge, "The files of the request have %d bytes together; a program may have %d.", size, s.Settings.MaxInput).
+	if size > s.settings.MaxInput {
+		return nil, errs.Newf(errs.TooLarge, "The files of the request have %d bytes together; a program may have %d.", size, s.settings.MaxInput).
 			Do("Name fewer files, or begin a new session. A file that is named twice counts twice.")
 	}
-	s.load(a, &w)
-	return w, s.use(ctx, a, w, named)
+	w.load()
+	return w, w.use(ctx, named)
 }
 
 // maxListed is how many names one message holds.
@@ -105,18 +111,19 @@ func someOf(names []string) string {
 
 // resume finds the files of a session that is continued. One that is unknown is
 // a new one.
-func (s *Service) resume(ctx context.Context, a actor.Actor, session string, w *workspace) error {
+func (w *Workspace) resume(ctx context.Context, session string) error {
+	s, a := w.service, w.actor
 	if !validID(session) {
 		return nil
 	}
-	alive, err := s.rows.alive(s.DB.Read(ctx), a.UID, session, s.Now())
+	alive, err := s.rows.alive(s.db.Read(ctx), a.UID, session, s.now())
 	if err != nil || !alive {
 		return err
 	}
-	w.session = session
-	files, err := s.rows.all(s.DB.Read(ctx), a.UID, session, s.Now())
+	w.Session = session
+	files, err := s.rows.all(s.db.Read(ctx), a.UID, session, s.now())
 	for _, f := range files { // the newest of a name is the last
-		w.inputs[f.Name] = f
+		w.files[f.Name] = f
 	}
 	return err
 }
@@ -127,7 +134,7 @@ func (s *Service) named(ctx context.Context, a actor.Actor, ref FileRef) (File, 
 		return File{}, ErrFileMissing
 	}
 	f, err := s.find(ctx, a, ref.SessionID, ref.ID)
-	if name := cleanName(ref.Name); name != "" {
+	if name := CleanName(ref.Name); name != "" {
 		f.Name = name
 	}
 	return f, err
@@ -135,38 +142,39 @@ func (s *Service) named(ctx context.Context, a actor.Actor, ref FileRef) (File, 
 
 // use makes the files that a request names those of its session, and the
 // sessions that hold its inputs live longer.
-func (s *Service) use(ctx context.Context, a actor.Actor, w workspace, named map[string]File) error {
-	if len(w.inputs) == 0 {
+func (w *Workspace) use(ctx context.Context, named map[string]File) error {
+	if len(w.files) == 0 {
 		return nil
 	}
-	now := s.Now()
-	until := now.Add(s.Settings.SessionLife)
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.keep(tx, a.UID, w.session, now, until); err != nil {
+	s, a := w.service, w.actor
+	now := s.now()
+	until := now.Add(s.settings.Life)
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.keep(tx, a.UID, w.Session, now, until); err != nil {
 			return err
 		}
-		if err := s.rows.link(tx, a.UID, w.session, named, now); err != nil {
+		if err := s.rows.link(tx, a.UID, w.Session, named, now); err != nil {
 			return err
 		}
-		return s.rows.extend(tx, a.UID, w.inputs, until)
+		return s.rows.extend(tx, a.UID, w.files, until)
 	})
 }
 
-// load makes inputs of the files, whose content is read when the sandbox takes
-// it.
-func (s *Service) load(a actor.Actor, w *workspace) {
-	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
-		f := w.inputs[name]
-		w.files = append(w.files, sandbox.File{Path: name, Size: f.Size, ReadOnly: f.ReadOnly, Open: func(ctx context.Context) (io.ReadCloser, error) {
-			return s.content(ctx, a, f)
+// load makes Inputs of the files.
+func (w *Workspace) load() {
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
+		f := w.files[name]
+		w.Inputs = append(w.Inputs, sandbox.File{Path: name, Size: f.Size, ReadOnly: f.ReadOnly, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			return w.service.content(ctx, w.actor, f)
 		}})
 	}
 }
 
-// collect is what is brought back of a program's files.
-func (s *Service) collect(w workspace) sandbox.Collect {
-	return sandbox.Collect{MaxFiles: s.Settings.MaxFiles, MaxBytes: 4 * s.Settings.MaxFile, Known: func(name string) (int64, [sha256.Size]byte, bool) {
-		f, known := w.inputs[name]
+// Collect is what is brought back of the program's files.
+func (w *Workspace) Collect() sandbox.Collect {
+	limits := w.service.settings
+	return sandbox.Collect{MaxFiles: limits.MaxFiles, MaxBytes: 4 * limits.MaxFile, Known: func(name string) (int64, [sha256.Size]byte, bool) {
+		f, known := w.files[name]
 		sum, err := hex.DecodeString(f.Digest)
 		if !known || err != nil || len(sum) != sha256.Size {
 			return 0, [sha256.Size]byte{}, false
@@ -175,12 +183,12 @@ func (s *Service) collect(w workspace) sandbox.Collect {
 	}}
 }
 
-// keep stores the files that a program left, in the workspace's session. Files
+// Keep stores the files that the program left, in the session. Files
 // that there is no room for are left out, all of them: the program has run, and
 // its answer says so.
-func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result sandbox.Result) (Produced, error) {
+func (w *Workspace) Keep(ctx context.Context, result sandbox.Result) (Produced, error) {
 	p := Produced{Files: []ProducedFile{}, Dropped: result.OutputsDropped}
-	largest, err := s.maxFile(ctx, a)
+	largest, err := w.service.maxFile(ctx, w.actor)
 	if err != nil {
 		return p, err
 	}
@@ -189,28 +197,28 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 	left := map[string]bool{}
 	for _, out := range result.Outputs {
 		left[out.Path] = true
-		before, known := w.inputs[out.Path]
+		before, known := w.files[out.Path]
 		switch {
 		case known && before.ReadOnly: // whatever the program put in its place
 		case known && (out.Unchanged || before.Digest == digest(out.Content)):
 			before.Name = out.Path
 			p.Files = append(p.Files, ProducedFile{File: before, Inherited: true})
-		case int64(len(out.Content)) > largest, cleanName(out.Path) != out.Path: // no request could name it
+		case int64(len(out.Content)) > largest, CleanName(out.Path) != out.Path: // no request could name it
 			p.Dropped++
 		default:
 			fresh = append(fresh, out)
 			room += int64(len(out.Content))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.inputs)) {
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		switch {
-		case w.inputs[name].ReadOnly:
-			p.Files = append(p.Files, ProducedFile{File: w.inputs[name], Inherited: true})
+		case w.files[name].ReadOnly:
+			p.Files = append(p.Files, ProducedFile{File: w.files[name], Inherited: true})
 		case !left[name] && result.OutputsDropped == 0:
 			p.Deleted = append(p.Deleted, name)
 		}
 	}
-	made, err := s.store(ctx, a, w, fresh, room)
+	made, err := w.store(ctx, fresh, room)
 	if errs.CodeOf(err) == errs.StorageFull {
 		p.Refused, p.Undelivered = err, len(fresh)
 		return p, nil
@@ -221,15 +229,16 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, w workspace, result s
 }
 
 // store keeps new outputs, or none of them.
-func (s *Service) store(ctx context.Context, a actor.Actor, w workspace, outputs []sandbox.File, room int64) ([]ProducedFile, error) {
-	if err := s.reserve(ctx, a, w.session, room); err != nil {
+func (w *Workspace) store(ctx context.Context, outputs []sandbox.File, room int64) ([]ProducedFile, error) {
+	s, a := w.service, w.actor
+	if err := s.reserve(ctx, a, w.Session, room); err != nil {
 		return nil, err
 	}
 	var made []ProducedFile
 	var files []File
 	for _, out := range outputs {
-		before, known := w.inputs[out.Path]
-		f, err := s.put(ctx, a, w.session, Upload{Name: out.Path, Body: bytes.NewReader(out.Content), Size: int64(len(out.Content))}, before.Owner)
+		before, known := w.files[out.Path]
+		f, err := s.put(ctx, a, w.Session, Upload{Name: out.Path, Body: bytes.NewReader(out.Content), Size: int64(len(out.Content))}, before.Owner)
 		files = append(files, f)
 		if err != nil {
 			return nil, errors.Join(err, s.discard(ctx, a, files))
@@ -243,5 +252,5 @@ func (s *Service) store(ctx context.Context, a actor.Actor, w workspace, outputs
 	if len(files) == 0 {
 		return nil, nil
 	}
-	return made, s.record(ctx, a, w.session, files)
+	return made, s.record(ctx, a, w.Session, files)
 }

@@ -1,4 +1,6 @@
-package codeapi
+// Package session keeps the files of the code interpreter API: in sessions, which
+// programs start with and add to.
+package session
 
 import (
 	"context"
@@ -13,18 +15,70 @@ import (
 	"github.com/portico-run/portico/internal/objectstore"
 )
 
-// Service keeps sessions with files and runs programs in them.
+// Quota bounds what is stored for a user, over all modules.
+type Quota interface {
+	// Room refuses more bytes when there is no room for them, within the
+	// transaction that adds them.
+	Room(tx database.Tx, uid string, more int64) error
+}
+
+// Settings are the limits of sessions.
+type Settings struct {
+	// Life is how long sessions and their files are kept after their last use.
+	Life time.Duration
+	// MaxFile is the largest file, in bytes; MaxFiles how many come with one
+	// request or out of one program.
+	MaxFile  int64
+	MaxFiles int
+	// MaxInput is how many bytes the files that one program finds may have
+	// together.
+	MaxInput int64
+}
+
+// Deps is what the service needs.
+type Deps struct {
+	DB      *database.DB
+	Objects objectstore.Store
+	Quota   Quota
+	// Largest is the largest file that a user's plan allows, in bytes; what is
+	// zero bounds nothing. It may be nil.
+	Largest  func(ctx context.Context, uid string) (int64, error)
+	Settings Settings
+	Now      func() time.Time
+}
+
+// Service keeps sessions with files.
 type Service struct {
-	Deps
-	rows   repository
-	tokens tokens
-	paused *paused
+	db       *database.DB
+	objects  objectstore.Store
+	quota    Quota
+	largest  func(ctx context.Context, uid string) (int64, error)
+	settings Settings
+	now      func() time.Time
+	rows     repository
+}
+
+// New returns a service that does nothing by itself.
+func New(d Deps) *Service {
+	return &Service{db: d.DB, objects: d.Objects, quota: d.Quota, largest: d.Largest, settings: d.Settings, now: d.Now}
+}
+
+// maxFile is the largest file of a user.
+func (s *Service) maxFile(ctx context.Context, a actor.Actor) (int64, error) {
+	if s.largest == nil {
+		return s.settings.MaxFile, nil
+	}
+	largest, err := s.largest(ctx, a.UID)
+	if err != nil || largest == 0 {
+		return s.settings.MaxFile, err
+	}
+	return min(s.settings.MaxFile, largest), nil
 }
 
 // Upload stores files in a session of their own. It returns the problem of
 // each file that could not be stored, by its position, beside the others.
 func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, uploads []Upload) (session string, files []File, problems []error, err error) {
-	session = newID()
+	session = NewID()
 	files, problems = make([]File, len(uploads)), make([]error, len(uploads))
 	largest, err := s.maxFile(ctx, a)
 	if err != nil {
@@ -39,9 +93,9 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 	}
 	var stored []File
 	for i, u := range uploads {
-		switch u.Name = cleanName(u.Name); {
+		switch u.Name = CleanName(u.Name); {
 		case u.Name == "":
-			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have, or one of more than "+nameLimits+".")
+			problems[i] = errs.New(errs.Invalid, "The file has no name that a file can have, or one of more than "+NameLimits+".")
 			continue
 		case u.Size > largest:
 			problems[i] = errs.Newf(errs.TooLarge, "The file is larger than %d bytes.", largest)
@@ -57,40 +111,40 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 
 // put stores a file's content. It counts once record was called.
 func (s *Service) put(ctx context.Context, a actor.Actor, session string, u Upload, owner FileOwner) (File, error) {
-	f := File{ID: newID(), SessionID: session, Name: u.Name, Size: u.Size, ReadOnly: u.ReadOnly, Owner: owner, CreatedAt: s.Now()}
+	f := File{ID: NewID(), SessionID: session, Name: u.Name, Size: u.Size, ReadOnly: u.ReadOnly, Owner: owner, CreatedAt: s.now()}
 	var err error
 	if f.ContentType, f.Digest, err = describe(u); err != nil {
 		return f, err
 	}
-	return f, s.Objects.Put(ctx, f.key(a.UID), u.Body, f.ContentType)
+	return f, s.objects.Put(ctx, f.key(a.UID), u.Body, f.ContentType)
 }
 
 // reserve makes a session live from now, and refuses content that there is no
 // room for before any of it is stored. The session is there first, so that its
 // end takes along what a server that dies leaves.
 func (s *Service) reserve(ctx context.Context, a actor.Actor, session string, room int64) error {
-	now := s.Now()
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.Quota.Room(tx, a.UID, room); err != nil {
+	now := s.now()
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.quota.Room(tx, a.UID, room); err != nil {
 			return err
 		}
-		return s.rows.keep(tx, a.UID, session, now, now.Add(s.Settings.SessionLife))
+		return s.rows.keep(tx, a.UID, session, now, now.Add(s.settings.Life))
 	})
 }
 
 // record makes a session live from now and adds files whose content is stored.
 // It takes that away again when there is no room for them after all.
 func (s *Service) record(ctx context.Context, a actor.Actor, session string, files []File) error {
-	now := s.Now()
-	err := s.DB.InTx(ctx, func(tx database.Tx) error {
+	now := s.now()
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
 		var size int64
 		for _, f := range files {
 			size += f.Size
 		}
-		if err := s.Quota.Room(tx, a.UID, size); err != nil {
+		if err := s.quota.Room(tx, a.UID, size); err != nil {
 			return err
 		}
-		if err := s.rows.keep(tx, a.UID, session, now, now.Add(s.Settings.SessionLife)); err != nil {
+		if err := s.rows.keep(tx, a.UID, session, now, now.Add(s.settings.Life)); err != nil {
 			return err
 		}
 		return s.rows.insert(tx, a.UID, files)
@@ -101,13 +155,16 @@ func (s *Service) record(ctx context.Context, a actor.Actor, session string, fil
 	return nil
 }
 
+// settleTimeout bounds what is stored or deleted for a caller who may be gone.
+const settleTimeout = time.Minute
+
 // discard deletes content that is not recorded, also when the caller is gone.
 func (s *Service) discard(ctx context.Context, a actor.Actor, files []File) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	var failed []error
 	for _, f := range files {
-		failed = append(failed, s.Objects.Delete(ctx, f.key(a.UID)))
+		failed = append(failed, s.objects.Delete(ctx, f.key(a.UID)))
 	}
 	return errors.Join(failed...)
 }
@@ -118,7 +175,7 @@ func (s *Service) Files(ctx context.Context, a actor.Actor, session string) ([]F
 	if !validID(session) {
 		return nil, ErrBadID.Do("An id has 21 letters, digits, _ and -.")
 	}
-	return s.rows.all(s.DB.Read(ctx), a.UID, session, s.Now())
+	return s.rows.all(s.db.Read(ctx), a.UID, session, s.now())
 }
 
 // File returns what is known about a file.
@@ -131,9 +188,9 @@ func (s *Service) File(ctx context.Context, a actor.Actor, session, id string) (
 
 // find returns a file of a session, its own or one it has of another.
 func (s *Service) find(ctx context.Context, a actor.Actor, session, id string) (File, error) {
-	f, err := s.rows.file(s.DB.Read(ctx), a.UID, session, id, s.Now())
+	f, err := s.rows.file(s.db.Read(ctx), a.UID, session, id, s.now())
 	if errors.Is(err, ErrFileMissing) {
-		return s.rows.input(s.DB.Read(ctx), a.UID, session, id, s.Now())
+		return s.rows.input(s.db.Read(ctx), a.UID, session, id, s.now())
 	}
 	return f, err
 }
@@ -149,7 +206,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, session, id string) (
 }
 
 func (s *Service) content(ctx context.Context, a actor.Actor, f File) (io.ReadSeekCloser, error) {
-	content, err := objectstore.Open(ctx, s.Objects, f.key(a.UID), f.Size)
+	content, err := objectstore.Open(ctx, s.objects, f.key(a.UID), f.Size)
 	switch {
 	case errors.Is(err, objectstore.ErrNotFound):
 		return nil, ErrFileMissing.Do(fmt.Sprintf("The content of %s is gone. Upload it again.", f.Name)).With(err)
@@ -167,27 +224,24 @@ func (s *Service) Delete(ctx context.Context, a actor.Actor, session, id string)
 		return err
 	}
 	if f.home() != session {
-		return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.unlink(tx, a.UID, session, id) })
+		return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.unlink(tx, a.UID, session, id) })
 	}
 	// The row first: a file without content would be found and not open.
-	err = s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteFile(tx, a.UID, session, id) })
+	err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteFile(tx, a.UID, session, id) })
 	if err != nil {
 		return err
 	}
-	return s.Objects.Delete(ctx, f.key(a.UID))
+	return s.objects.Delete(ctx, f.key(a.UID))
 }
 
 // purgeBatch is how many sessions are read at once.
 const purgeBatch = 100
 
-// executionLife is how long it is remembered what became of an execution.
-const executionLife = 24 * time.Hour
-
 // Purge deletes the sessions of all users that are over, with their files.
 func (s *Service) Purge(ctx context.Context) error {
-	now := s.Now()
+	now := s.now()
 	for {
-		over, err := s.rows.expired(s.DB.Read(ctx), now, purgeBatch)
+		over, err := s.rows.expired(s.db.Read(ctx), now, purgeBatch)
 		if err != nil {
 			return err
 		}
@@ -197,22 +251,21 @@ func (s *Service) Purge(ctx context.Context) error {
 			}
 		}
 		if len(over) < purgeBatch {
-			break
+			return nil
 		}
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.purgeExecutions(tx, now.Add(-executionLife)) })
 }
 
 // purge deletes the content first: what fails is found again next time.
 func (s *Service) purge(ctx context.Context, session sessionRow) error {
-	keys, err := s.Objects.List(ctx, "code/"+session.UID+"/"+session.SessionID+"/")
+	keys, err := s.objects.List(ctx, "code/"+session.UID+"/"+session.SessionID+"/")
 	if err != nil {
 		return err
 	}
 	for _, key := range keys {
-		if err := s.Objects.Delete(ctx, key); err != nil {
+		if err := s.objects.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteSession(tx, session.UID, session.SessionID) })
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteSession(tx, session.UID, session.SessionID) })
 }

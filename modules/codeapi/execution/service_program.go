@@ -1,15 +1,15 @@
-package codeapi
+package execution
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
@@ -24,7 +24,7 @@ type ProgramRequest struct {
 	Tools    []stub.Tool
 	Toolsets []string
 	Session  string
-	Files    []FileRef
+	Files    []session.FileRef
 	Timeout  time.Duration
 	// RequestID is what a client cancels the request by; it may be empty.
 	RequestID string
@@ -50,7 +50,7 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 	s.paused.name(a.UID, req.RequestID, e)
 	// The program outlives this request when it pauses.
 	stop := context.AfterFunc(ctx, func() { e.cancel(errDisconnected) })
-	e.sandbox, err = s.Sandbox.Begin(e.ctx, job) //nolint:contextcheck // see above
+	e.sandbox, err = s.sandbox.Begin(e.ctx, job) //nolint:contextcheck // see above
 	if err != nil {
 		stop()
 		close(e.dead)
@@ -59,13 +59,13 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 		ended := e.interrupted(err)
 		err = s.abandon(ctx, e, err)
 		if ended != "" {
-			return Reply{Session: e.work.session, Cause: ended, Phrases: e.phrases}, nil
+			return Reply{Session: e.work.Session, Cause: ended, Phrases: e.phrases}, nil
 		}
 		return Reply{}, err
 	}
 	go s.follow(e) //nolint:contextcheck // see above
 	stop()
-	return e.next(ctx)
+	return s.next(ctx, e)
 }
 
 // abandon closes what prepare opened for a program that was not begun.
@@ -102,38 +102,38 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 	if err != nil {
 		return nil, job, err
 	}
-	w, err := s.workspace(ctx, a, req.Session, req.Files)
+	w, err := s.sessions.Workspace(ctx, a, req.Session, req.Files)
 	if err != nil {
 		return nil, job, err
 	}
 	e := &execution{
-		id: newID(), service: s, who: a, work: w, tools: names, phrases: req.Phrases, arrived: make(chan struct{}, 1),
-		dead: make(chan struct{}), finished: make(chan struct{}),
+		id: session.NewID(), who: a, work: w, phrases: req.Phrases, dead: make(chan struct{}), finished: make(chan struct{}),
 	}
+	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.calls = &exchange{limits: s.settings, tools: names, ctx: e.ctx, cancel: e.cancel, arrived: make(chan struct{}, 1)}
 	if lang == sandbox.Bash {
-		e.gather = gatherBash
+		e.calls.gather = gatherBash
 	}
 	job = sandbox.Job{Timeout: timeout, Code: req.Code, Language: lang}
 	if len(req.Toolsets) > 0 {
-		e.opened, err = s.Programs.Open(ctx, a, program.Request{
+		e.opened, err = s.programs.Open(ctx, a, program.Request{
 			Code: req.Code, Language: lang, Toolsets: req.Toolsets, Timeout: timeout, Title: "Code interpreter",
 		})
 		if err != nil {
 			return nil, job, err
 		}
 		job = e.opened.Job
-		e.tooling = job.Gateway
+		e.calls.tooling = job.Gateway
 	}
-	job.Owner, job.Gateway, job.Inputs, job.Collect = a.UID, e, w.files, s.collect(w)
+	job.Owner, job.Gateway, job.Inputs, job.Collect = a.UID, e.calls, w.Inputs, w.Collect()
 	job.Stubs = append(stubs, without(job.Stubs, stubs)...)
-	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return e, job, nil
 }
 
 // stubs are the functions for the caller's tools.
 func (s *Service) stubs(l sandbox.Language, tools []stub.Tool) ([]sandbox.Stub, map[string]bool, error) {
-	if len(tools) > s.Settings.MaxTools {
-		return nil, nil, errs.Newf(errs.Invalid, "A request may bring %d tools at most.", s.Settings.MaxTools)
+	if len(tools) > s.settings.MaxTools {
+		return nil, nil, errs.Newf(errs.Invalid, "A request may bring %d tools at most.", s.settings.MaxTools)
 	}
 	stubs := make([]sandbox.Stub, 0, len(tools))
 	names, taken := map[string]bool{}, map[string]string{}
@@ -175,13 +175,13 @@ func (s *Service) follow(e *execution) {
 	close(e.dead)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), settleTimeout)
 	defer cancel()
-	reply := Reply{Session: e.work.session, Result: result, Phrases: e.phrases}
+	reply := Reply{Session: e.work.Session, Result: result, Phrases: e.phrases}
 	if err == nil {
 		reply.Cause = cause(e.ctx, result)
 	} else if reply.Cause = e.interrupted(err); reply.Cause != "" {
 		err = nil // it was ended before it had begun
 	}
-	reply.Made = e.made()
+	reply.Made = e.calls.made()
 	if e.opened != nil {
 		var outcome program.Outcome
 		outcome, err = e.opened.Close(ctx, result, err)
@@ -189,20 +189,21 @@ func (s *Service) follow(e *execution) {
 	}
 	if err != nil && sandbox.FailureOf(err) == sandbox.FailedUnavailable {
 		// An answer, with what is known of it: it may have made calls.
-		s.Logger.ErrorContext(ctx, "a program was lost", "execution", e.id, "error", err)
+		s.logger.ErrorContext(ctx, "a program was lost", "execution", e.id, "error", err)
 		reply.Cause, err = Lost, nil
 	}
 	if err == nil && reply.Cause == "" {
-		reply.Produced, err = s.keep(ctx, e.who, e.work, result)
+		reply.Produced, err = e.work.Keep(ctx, result)
 	}
-	s.Observer.Ended(ended(reply.Cause))
+	s.observer.Ended(ended(reply.Cause))
 	if err != nil {
-		s.Logger.ErrorContext(ctx, "a program did not end well", "execution", e.id, "error", err)
+		s.logger.ErrorContext(ctx, "a program did not end well", "execution", e.id, "error", err)
 	}
-	awaited := e.end(reply, err)
-	s.close(ctx, e, reply.Cause)
+	e.reply, e.err = reply, err
+	awaited := e.calls.close()
+	s.recordEnd(ctx, e)
 	if awaited {
-		time.AfterFunc(s.Settings.Idle, func() { s.paused.remove(e) })
+		time.AfterFunc(s.settings.Idle, func() { s.paused.remove(e) })
 	} else {
 		// Before the reply is out: whoever has it finds the program gone.
 		s.paused.remove(e)
@@ -221,7 +222,7 @@ func ended(c Cause) string {
 // Continue gives a paused program the results of its calls and waits until it
 // pauses again or ends.
 func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, results []ToolResult, request string) (Reply, error) {
-	k, err := s.tokens.read(token, a.UID, s.Now())
+	k, err := s.tokens.read(token, a.UID, s.now())
 	if err != nil {
 		return Reply{}, err
 	}
@@ -229,25 +230,25 @@ func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, res
 	if e == nil || e.who.UID != a.UID {
 		return Reply{}, s.gone(ctx, a, k)
 	}
-	alive, err := e.claim(k.Round, results)
+	alive, err := e.calls.claim(k.Round, results)
 	if err != nil {
 		return Reply{}, err
 	}
 	if !alive {
-		return e.next(ctx)
+		return s.next(ctx, e)
 	}
 	s.paused.name(a.UID, request, e)
 	if err := e.sandbox.Resume(ctx); err != nil {
-		e.unclaim()
+		e.calls.unclaim()
 		return Reply{}, err
 	}
-	e.deliver(results)
-	return e.next(ctx)
+	e.calls.deliver(results)
+	return s.next(ctx, e)
 }
 
 // gone says what became of a program that this process does not hold.
 func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket) error {
-	row, err := s.rows.execution(s.DB.Read(ctx), a.UID, k.Execution)
+	row, err := s.rows.execution(s.db.Read(ctx), a.UID, k.Execution)
 	switch {
 	case errors.Is(err, database.ErrNotFound):
 		return ErrGone.Do("Run the program again.")
@@ -281,44 +282,5 @@ func (s *Service) Cancel(ctx context.Context, a actor.Actor, request string) (bo
 		return true, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
-	}
-}
-
-// statusOpen is an execution that a process holds, or held when it was killed.
-const statusOpen = "open"
-
-// open records that this process holds a paused program.
-func (s *Service) open(ctx context.Context, e *execution) error {
-	now := s.Now()
-	err := s.DB.InTx(ctx, func(tx database.Tx) error {
-		return s.rows.insertExecution(tx, executionRow{
-			ExecutionID: e.id, SessionID: e.work.session, UID: e.who.UID, Owner: s.Settings.Owner, Status: statusOpen,
-			CreatedAt: now, UpdatedAt: now,
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("record the paused program %s: %w", e.id, err)
-	}
-	return nil
-}
-
-// close records how a program that paused has ended.
-func (s *Service) close(ctx context.Context, e *execution, c Cause) {
-	e.mu.Lock()
-	recorded := e.recorded
-	e.mu.Unlock()
-	if !recorded {
-		return
-	}
-	status := map[Cause]string{
-		"": "completed", Lost: "failed", Exited: "failed", MemoryLimit: "failed", WasKilled: "failed", RoundLimit: "failed",
-		TimeLimit: "timed_out", IdleLimit: "expired",
-	}[c]
-	if status == "" {
-		status = "cancelled"
-	}
-	err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.endExecution(tx, e.who.UID, e.id, status, s.Now()) })
-	if err != nil {
-		s.Logger.ErrorContext(ctx, "the end of a program was not recorded", "execution", e.id, "error", err)
 	}
 }

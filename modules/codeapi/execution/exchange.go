@@ -1,4 +1,4 @@
-package codeapi
+package execution
 
 import (
 	"context"
@@ -8,46 +8,37 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
-	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// execution is one program that may pause. Its process stays alive while the
-// caller executes calls for it.
-type execution struct {
-	id      string
-	service *Service
-	who     actor.Actor
-	work    workspace
+// exchange carries the calls of one program to its caller, and their results
+// back. It knows neither the sandbox nor the database.
+type exchange struct {
+	limits  Settings
 	tools   map[string]bool // the caller's, by their own names
-	phrases bool            // how the caller is answered
 	gather  time.Duration   // how long calls that come one by one are gathered
 	tooling http.Handler    // the tools of toolsets; nil without
-	opened  *program.Opened // the record of a program with toolsets; nil without
-	ctx     context.Context //nolint:containedctx // ends the program
+	ctx     context.Context //nolint:containedctx // the program's; nothing is delivered after its end
 	cancel  context.CancelCauseFunc
+	arrived chan struct{} // told when calls wait to be asked for
 
-	sandbox  sandbox.Execution
-	arrived  chan struct{} // told when calls wait to be asked for
-	dead     chan struct{} // closed when nothing of the program runs any more
-	finished chan struct{} // closed when reply is set
-	reply    Reply
-	err      error
+	mu       sync.Mutex
+	waiting  []*batch // that the caller was not asked for yet
+	round    round
+	calls    int
+	numbered int   // calls that got an id
+	state    int64 // bytes of all results
+	over     bool
+}
 
-	mu         sync.Mutex
-	waiting    []*batch         // that the caller was not asked for yet
-	asked      map[string]place // of this round, by the ids of the calls
-	numbered   int              // calls that got an id
-	round      int
-	calls      int
-	state      int64 // bytes of all results
-	claimed    int64 // of them, those of the round that is being continued
+// round is what the caller is asked for until the program goes on.
+type round struct {
+	number     int              // rounds so far
+	asked      map[string]place // by the ids of the calls
+	claimed    int64            // bytes of the results with which it is continued
 	continuing bool
-	over       bool
-	recorded   bool // as an execution that paused
 	idle       *time.Timer
 }
 
@@ -77,7 +68,7 @@ type programResult struct {
 
 // ServeHTTP is the only thing the program reaches: the caller's tools, and
 // those of the toolsets it was given.
-func (e *execution) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == sandbox.CallsPath && r.Method == http.MethodPost {
 		e.serveCalls(w, r)
 		return
@@ -92,7 +83,7 @@ func (e *execution) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxBatch is the largest request for calls, in bytes.
 const maxBatch = 32 << 20
 
-func (e *execution) serveCalls(w http.ResponseWriter, r *http.Request) {
+func (e *exchange) serveCalls(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Calls []programCall `json:"calls"`
 	}
@@ -112,7 +103,7 @@ func (e *execution) serveCalls(w http.ResponseWriter, r *http.Request) {
 
 // ask takes calls of the program. Those that cannot be asked for are answered
 // at once.
-func (e *execution) ask(calls []programCall) *batch {
+func (e *exchange) ask(calls []programCall) *batch {
 	b := &batch{calls: calls, results: make([]programResult, len(calls)), done: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,8 +112,8 @@ func (e *execution) ask(calls []programCall) *batch {
 		switch {
 		case !e.tools[c.Name]:
 			b.fail(i, fmt.Sprintf("Tool %q was not given to this program.", c.Name))
-		case e.calls > e.service.Settings.MaxCalls:
-			b.fail(i, fmt.Sprintf("The program made more than %d calls.", e.service.Settings.MaxCalls))
+		case e.calls > e.limits.MaxCalls:
+			b.fail(i, fmt.Sprintf("The program made more than %d calls.", e.limits.MaxCalls))
 		default:
 			b.open++
 		}
@@ -141,29 +132,8 @@ func (e *execution) ask(calls []programCall) *batch {
 
 func (b *batch) fail(i int, text string) { b.results[i] = programResult{Error: &text} }
 
-// next waits until the program pauses or ends. When the caller goes away, the
-// program ends.
-func (e *execution) next(ctx context.Context) (Reply, error) {
-	for {
-		select {
-		case <-e.finished:
-			return e.reply, e.err
-		case <-ctx.Done():
-			e.cancel(errDisconnected)
-			<-e.finished
-			return Reply{}, ctx.Err()
-		case <-e.arrived:
-		}
-		e.linger()
-		reply, paused, err := e.pause(ctx)
-		if err != nil || paused {
-			return reply, err
-		}
-	}
-}
-
 // linger waits for more calls of programs that cannot send them together.
-func (e *execution) linger() {
+func (e *exchange) linger(finished <-chan struct{}) {
 	if e.gather == 0 {
 		return
 	}
@@ -175,65 +145,15 @@ func (e *execution) linger() {
 			timer.Reset(e.gather)
 		case <-timer.C:
 			return
-		case <-e.finished:
+		case <-finished:
 			return
 		}
 	}
 }
 
-// pause hands the calls that wait to the caller. It reports false when there
-// are none, or the program has ended or is being ended.
-func (e *execution) pause(ctx context.Context) (Reply, bool, error) {
-	s := e.service
-	if paused, err := e.rest(); err != nil || !paused {
-		return Reply{}, false, err
-	}
-	if err := e.record(ctx); err != nil {
-		e.cancel(err)
-		return Reply{}, false, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.over || e.ctx.Err() != nil {
-		return Reply{}, false, nil // it ended while that was written
-	}
-	reply := Reply{Session: e.work.session, Calls: e.number()}
-	e.round++
-	e.continuing = false
-	expires := s.Now().Add(s.Settings.Idle)
-	var err error
-	if reply.Token, err = s.tokens.issue(ticket{
-		Execution: e.id, Session: e.work.session, UID: e.who.UID, Round: e.round, Expires: expires.Unix(),
-	}); err != nil {
-		return Reply{}, false, err
-	}
-	e.wait()
-	s.Observer.Round(len(reply.Calls))
-	return reply, true, nil
-}
-
-// rest takes the turn of the program away while its caller executes calls. It
-// reports false when no call waits, or the program has ended or is being ended.
-func (e *execution) rest() (paused bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.waiting) == 0 || e.over || e.ctx.Err() != nil {
-		return false, nil
-	}
-	if e.round == e.service.Settings.MaxRounds {
-		e.cancel(errRounds)
-		return false, nil
-	}
-	if err := e.sandbox.Pause(); err != nil {
-		e.cancel(errCrowded)
-		return false, err
-	}
-	return true, nil
-}
-
 // number gives the calls that wait their ids.
-func (e *execution) number() []AskedCall {
-	e.asked = map[string]place{}
+func (e *exchange) number() []AskedCall {
+	e.round.asked = map[string]place{}
 	var calls []AskedCall
 	for _, b := range e.waiting {
 		for i, c := range b.calls {
@@ -245,7 +165,7 @@ func (e *execution) number() []AskedCall {
 			if len(c.Input) == 0 || string(c.Input) == "null" {
 				c.Input = json.RawMessage("{}")
 			}
-			e.asked[id] = place{b, i}
+			e.round.asked[id] = place{b, i}
 			calls = append(calls, AskedCall{ID: id, Name: c.Name, Input: c.Input})
 		}
 	}
@@ -254,50 +174,28 @@ func (e *execution) number() []AskedCall {
 }
 
 // wait ends the program when nobody continues it in time.
-func (e *execution) wait() {
-	round := e.round
-	e.idle = time.AfterFunc(e.service.Settings.Idle, func() {
+func (e *exchange) wait() {
+	round := e.round.number
+	e.round.idle = time.AfterFunc(e.limits.Idle, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.round == round && !e.continuing {
+		if e.round.number == round && !e.round.continuing {
 			e.cancel(errIdle)
 		}
 	})
-}
-
-// record writes down, at the first pause, that this process holds the program.
-// Only whoever waits for the program calls it, so that it is written once.
-func (e *execution) record(ctx context.Context) error {
-	e.mu.Lock()
-	recorded := e.recorded
-	e.mu.Unlock()
-	if recorded {
-		return nil
-	}
-	if err := e.service.open(ctx, e); err != nil {
-		return err
-	}
-	e.mu.Lock()
-	e.recorded = true
-	over, cause := e.over, e.reply.Cause
-	e.mu.Unlock()
-	if over { // its end found nothing to write on
-		e.service.close(ctx, e, cause)
-	}
-	return nil
 }
 
 // claim takes the results of a round, once. After it the round's token is
 // used; an error leaves everything as it was. It reports false for a program
 // that has ended or is being ended: it gets no results any more, and the answer
 // is how it ended.
-func (e *execution) claim(round int, results []ToolResult) (alive bool, err error) {
+func (e *exchange) claim(round int, results []ToolResult) (alive bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case round < e.round:
+	case round < e.round.number:
 		return false, ErrTokenUsed.Do("Send the continuation_token of the last answer.")
-	case e.continuing:
+	case e.round.continuing:
 		return false, ErrContinuing.Do("Wait for the answer to that request.")
 	case e.over || e.ctx.Err() != nil:
 		return false, nil
@@ -306,18 +204,18 @@ func (e *execution) claim(round int, results []ToolResult) (alive bool, err erro
 	if err != nil {
 		return false, err
 	}
-	e.continuing, e.claimed = true, size
+	e.round.continuing, e.round.claimed = true, size
 	e.state += size
-	e.idle.Stop()
+	e.round.idle.Stop()
 	return true, nil
 }
 
 // check refuses results that do not answer the round, one for each call.
-func (e *execution) check(results []ToolResult) (size int64, err error) {
-	limit := e.service.Settings
+func (e *exchange) check(results []ToolResult) (size int64, err error) {
+	limit := e.limits
 	seen := map[string]bool{}
 	for _, r := range results {
-		if _, ok := e.asked[r.CallID]; !ok || seen[r.CallID] {
+		if _, ok := e.round.asked[r.CallID]; !ok || seen[r.CallID] {
 			return 0, errs.Newf(errs.Invalid, "tool_results holds %q, which was not asked for, or holds it twice", r.CallID).
 				Do("Send one result for each of tool_calls.")
 		}
@@ -329,7 +227,7 @@ func (e *execution) check(results []ToolResult) (size int64, err error) {
 		}
 		size += n
 	}
-	for id := range e.asked {
+	for id := range e.round.asked {
 		if !seen[id] {
 			return 0, errs.Newf(errs.Invalid, "tool_results lacks %s", id).Do("Send one result for each of tool_calls.")
 		}
@@ -342,16 +240,16 @@ func (e *execution) check(results []ToolResult) (size int64, err error) {
 }
 
 // unclaim undoes claim for a caller that left before its turn came.
-func (e *execution) unclaim() {
+func (e *exchange) unclaim() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.state -= e.claimed
-	e.continuing = false
+	e.state -= e.round.claimed
+	e.round.continuing = false
 	e.wait()
 }
 
 // made is how many calls the caller was asked for.
-func (e *execution) made() int {
+func (e *exchange) made() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.numbered
@@ -359,14 +257,14 @@ func (e *execution) made() int {
 
 // deliver gives the program its results, unless it was ended since they were
 // claimed.
-func (e *execution) deliver(results []ToolResult) {
+func (e *exchange) deliver(results []ToolResult) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() != nil {
 		return
 	}
 	for _, r := range results {
-		at, ok := e.asked[r.CallID]
+		at, ok := e.round.asked[r.CallID]
 		if !ok {
 			continue
 		}
@@ -379,18 +277,54 @@ func (e *execution) deliver(results []ToolResult) {
 			close(at.batch.done)
 		}
 	}
-	e.asked = nil
+	e.round.asked = nil
 }
 
-// end notes that nothing of the program runs any more, and reports whether
+// due reports whether calls wait that the caller can be asked for. It ends a
+// program that paused too often.
+func (e *exchange) due() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) == 0 || e.over || e.ctx.Err() != nil {
+		return false
+	}
+	if e.round.number == e.limits.MaxRounds {
+		e.cancel(errRounds)
+		return false
+	}
+	return true
+}
+
+// begin begins a round with the calls that wait. It reports false when the
+// program has ended, or is being ended.
+func (e *exchange) begin() (number int, calls []AskedCall, begun bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over || e.ctx.Err() != nil {
+		return 0, nil, false
+	}
+	calls = e.number()
+	e.round.number++
+	e.round.continuing = false
+	e.wait()
+	return e.round.number, calls, true
+}
+
+// close notes that nothing of the program runs any more, and reports whether
 // somebody may still come for its reply.
-func (e *execution) end(reply Reply, err error) (awaited bool) {
+func (e *exchange) close() (awaited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = true
-	if e.idle != nil {
-		e.idle.Stop()
+	if e.round.idle != nil {
+		e.round.idle.Stop()
 	}
-	e.reply, e.err = reply, err
-	return e.round > 0 && !e.continuing
+	return e.round.number > 0 && !e.round.continuing
+}
+
+// closed reports whether close was called.
+func (e *exchange) closed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.over
 }

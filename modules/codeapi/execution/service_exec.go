@@ -1,4 +1,4 @@
-package codeapi
+package execution
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -19,7 +20,7 @@ type ExecRequest struct {
 	// Session is the session of an earlier program, whose files this one
 	// finds; an unknown one is ignored.
 	Session string
-	Files   []FileRef
+	Files   []session.FileRef
 	Timeout time.Duration
 }
 
@@ -27,7 +28,7 @@ type ExecRequest struct {
 type ExecResult struct {
 	Session  string
 	Result   sandbox.Result
-	Produced Produced
+	Produced session.Produced
 }
 
 // settleTimeout bounds what is stored after a program has ended, whose caller
@@ -48,26 +49,26 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	if job.Code, err = sandbox.PrepareCode(req.Code); err != nil {
 		return ExecResult{}, err
 	}
-	w, err := s.workspace(ctx, a, req.Session, req.Files)
+	w, err := s.sessions.Workspace(ctx, a, req.Session, req.Files)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	job.Inputs, job.Collect = w.files, s.collect(w)
-	x, err := s.Sandbox.Begin(ctx, job)
+	job.Inputs, job.Collect = w.Inputs, w.Collect()
+	x, err := s.sandbox.Begin(ctx, job)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	out := ExecResult{Session: w.session}
+	out := ExecResult{Session: w.Session}
 	if out.Result, err = x.Result(); err != nil {
 		return ExecResult{}, err
 	}
-	s.Observer.Ended(string(out.Result.Status))
+	s.observer.Ended(string(out.Result.Status))
 	if out.Result.Status != sandbox.Completed {
 		return out, nil // files of a run that failed are not kept
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	out.Produced, err = s.keep(ctx, a, w, out.Result)
+	out.Produced, err = w.Keep(ctx, out.Result)
 	return out, err
 }
 
@@ -81,7 +82,7 @@ func (s *Service) language(name string) (sandbox.Language, error) {
 		sandbox.TypeScript: {"ts", "typescript"},
 	}
 	var installed []string
-	for _, l := range s.Sandbox.Languages() {
+	for _, l := range s.sandbox.Languages() {
 		if slices.Contains(names[l], strings.ToLower(strings.TrimSpace(name))) {
 			return l, nil
 		}
@@ -95,11 +96,11 @@ func (s *Service) language(name string) (sandbox.Language, error) {
 
 func (s *Service) timeout(asked time.Duration) (time.Duration, error) {
 	if asked == 0 {
-		return s.Settings.Timeout, nil
+		return s.settings.Timeout, nil
 	}
-	if asked < s.Settings.MinTimeout || asked > s.Settings.MaxTimeout {
+	if asked < s.settings.MinTimeout || asked > s.settings.MaxTimeout {
 		return 0, errs.Newf(errs.Invalid, "timeout must be from %d to %d milliseconds.",
-			s.Settings.MinTimeout.Milliseconds(), s.Settings.MaxTimeout.Milliseconds())
+			s.settings.MinTimeout.Milliseconds(), s.settings.MaxTimeout.Milliseconds())
 	}
 	return asked, nil
 }

@@ -1,4 +1,4 @@
-package codeapi
+package execution
 
 import (
 	"crypto/hmac"

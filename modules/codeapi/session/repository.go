@@ -1,4 +1,4 @@
-package codeapi
+package session
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 )
 
-// repository is the SQL of this module.
+// repository is the SQL of this package.
 type repository struct{}
 
 type sessionRow struct {
@@ -53,19 +53,6 @@ func toRow(uid string, f File) fileRow {
 		Kind: f.Owner.Kind, ResourceID: f.Owner.ResourceID, Version: f.Owner.Version, CreatedAt: f.CreatedAt,
 	}
 }
-
-type executionRow struct {
-	ExecutionID string `gorm:"primaryKey"`
-	SessionID   string
-	UID         string
-	Owner       string
-	Status      string
-	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"`
-}
-
-// TableName names the table.
-func (executionRow) TableName() string { return "code_executions" }
 
 // keep inserts a session, or makes one that is there live longer.
 func (repository) keep(tx database.Tx, uid, id string, now, until time.Time) error {
@@ -142,24 +129,4 @@ func (repository) deleteSession(tx database.Tx, uid, session string) error {
 		return err
 	}
 	return database.Scoped(tx.Handle, uid).Where("session_id = ?", session).Delete(&sessionRow{}).Error
-}
-
-func (repository) insertExecution(tx database.Tx, r executionRow) error {
-	return database.Unscoped(tx.Handle).Create(&r).Error // the row carries its uid
-}
-
-func (repository) endExecution(tx database.Tx, uid, id, status string, now time.Time) error {
-	return database.Scoped(tx.Handle, uid).Model(&executionRow{}).Where("execution_id = ?", id).
-		Updates(map[string]any{"status": status, "updated_at": now}).Error
-}
-
-func (repository) execution(h database.Handle, uid, id string) (executionRow, error) {
-	var r executionRow
-	err := database.Scoped(h, uid).Where("execution_id = ?", id).Take(&r).Error
-	return r, err
-}
-
-// purgeExecutions is a system job: what nobody asks for any more.
-func (repository) purgeExecutions(tx database.Tx, before time.Time) error {
-	return database.Unscoped(tx.Handle).Where("updated_at < ?", before).Delete(&executionRow{}).Error
 }

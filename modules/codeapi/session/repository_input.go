@@ -1,4 +1,4 @@
-package codeapi
+package session
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package codeapi
+package session
 
 import (
 	"crypto/sha256"
@@ -39,15 +39,16 @@ type FileOwner struct {
 	Version    string
 }
 
-const kindSkill = "skill"
+// KindSkill is the FileOwner.Kind of files that may have a version.
+const KindSkill = "skill"
 
-// check says which member is wrong, and how. Older clients name no kind.
-func (o FileOwner) check() string {
-	if !slices.Contains([]string{"", "user", "agent", kindSkill}, o.Kind) {
+// Check says which member is wrong, and how. Older clients name no kind.
+func (o FileOwner) Check() string {
+	if !slices.Contains([]string{"", "user", "agent", KindSkill}, o.Kind) {
 		return "kind must be user, agent or skill"
 	}
 	var number float64
-	if o.Kind == kindSkill && o.Version != "" && json.Unmarshal([]byte(o.Version), &number) != nil {
+	if o.Kind == KindSkill && o.Version != "" && json.Unmarshal([]byte(o.Version), &number) != nil {
 		return "version must be a number"
 	}
 	return ""
@@ -62,7 +63,7 @@ type FileRef struct {
 
 // name is what the reference is called in messages.
 func (r FileRef) name() string {
-	if name := cleanName(r.Name); name != "" {
+	if name := CleanName(r.Name); name != "" {
 		return name
 	}
 	return "a file without a name"
@@ -117,16 +118,17 @@ func digest(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Limits of a file's name. nameLimits says them in words.
+// Limits of a file's name.
 const (
-	maxName    = 256 // characters
-	maxLevels  = 10  // the file's own name is one
-	nameLimits = "256 characters or 10 levels"
+	maxName   = 256 // characters
+	maxLevels = 10  // the file's own name is one
+	// NameLimits says them in words.
+	NameLimits = "256 characters or 10 levels"
 )
 
-// cleanName makes a file's name relative to the program's folder. It is empty
+// CleanName makes a file's name relative to the program's folder. It is empty
 // for a name that no file there can have, and for one over the limits.
-func cleanName(name string) string {
+func CleanName(name string) string {
 	name = strings.ReplaceAll(name, `\`, "/")
 	name = strings.TrimPrefix(name, "/mnt/data/")
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {

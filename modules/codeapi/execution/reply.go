@@ -1,11 +1,11 @@
-package codeapi
+package execution
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
+	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -59,7 +59,7 @@ type Reply struct {
 	Calls   []AskedCall
 
 	Result   sandbox.Result
-	Produced Produced
+	Produced session.Produced
 	Cause    Cause // empty when the program completed
 	// Phrases is that of the request.
 	Phrases bool
@@ -68,8 +68,8 @@ type Reply struct {
 	Made int
 }
 
-// failure is the code of a cause, empty for none.
-func (c Cause) failure() sandbox.Failure {
+// Failure is the code of a cause, empty for none.
+func (c Cause) Failure() sandbox.Failure {
 	switch c {
 	case "":
 		return ""
@@ -119,10 +119,4 @@ func (e *execution) interrupted(err error) Cause {
 		return ""
 	}
 	return cause(e.ctx, sandbox.Result{Status: sandbox.Cancelled})
-}
-
-// lastLine is the line that says what a traceback is about.
-func lastLine(text string) string {
-	text = strings.TrimRight(text, "\n")
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -1,4 +1,4 @@
-package codeapi
+package execution
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/sandbox"
 )
@@ -37,18 +36,6 @@ type PlanLimits struct {
 // ErrPlan is a program over the limits of its user's plan.
 var ErrPlan = errs.New(errs.RateLimited, "Your plan allows no more programs now.")
 
-// maxFile is the largest file of a user.
-func (s *Service) maxFile(ctx context.Context, a actor.Actor) (int64, error) {
-	if s.Plans == nil {
-		return s.Settings.MaxFile, nil
-	}
-	limits, err := s.Plans.LimitsOf(ctx, a.UID)
-	if err != nil || limits.MaxFile == 0 {
-		return s.Settings.MaxFile, err
-	}
-	return min(s.Settings.MaxFile, limits.MaxFile), nil
-}
-
 // admission begins programs within the limits of their users' plans.
 type admission struct {
 	inner Sandbox
@@ -74,6 +61,11 @@ const (
 	manyUsers   = 10_000
 	forgetAfter = 2 * time.Minute
 )
+
+// Admit begins programs on a sandbox within the limits of their users' plans.
+func Admit(s Sandbox, plans Plans, now func() time.Time) Sandbox {
+	return &admission{inner: s, plans: plans, now: now, users: map[string]*usage{}}
+}
 
 // Languages implements Sandbox.
 func (a *admission) Languages() []sandbox.Language { return a.inner.Languages() }

@@ -1,4 +1,4 @@
-package codeapi
+package session
 
 import (
 	"crypto/rand"
@@ -14,7 +14,8 @@ const (
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]{21}$`)
 
-func newID() string {
+// NewID makes an id of a session, a file or a program, which nobody can guess.
+func NewID() string {
 	id := make([]byte, idLength)
 	_, _ = rand.Read(id) // never fails: crypto/rand aborts the program instead
 	for i := range id {
