@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/codeapi/codeapitest"
 	"github.com/portico-run/portico/modules/codeapi/execution"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -26,9 +27,9 @@ func (l limits) LimitsOf(_ context.Context, uid string) (execution.PlanLimits, e
 	return l[uid], nil
 }
 
-func run(t *testing.T, f *fixture, timeout time.Duration) error {
+func run(t *testing.T, f *codeapitest.Fixture, timeout time.Duration) error {
 	t.Helper()
-	_, err := f.executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x", Timeout: timeout})
+	_, err := f.Executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x", Timeout: timeout})
 	return err
 }
 
@@ -36,29 +37,29 @@ func TestPlansBoundPrograms(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		plans := limits{anna.UID: {Timeout: 5 * time.Second, MaxFile: 10}}
-		f := setupWith(t, db, plans)
+		f := codeapitest.New(t, db, codeapitest.Options{Plans: plans})
 		var got time.Duration
-		f.driver.run = func(_ context.Context, job sandbox.Job) sandbox.Result {
+		f.Driver.Does(func(_ context.Context, job sandbox.Job) sandbox.Result {
 			got = job.Timeout
 			return sandbox.Result{Status: sandbox.Completed, Outputs: []sandbox.File{
 				{Path: "small", Content: []byte("0123456789")}, {Path: "large", Content: []byte("0123456789a")},
 			}}
-		}
+		})
 		for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 3 * time.Second: 3 * time.Second, time.Minute: 5 * time.Second} {
 			require.NoError(t, run(t, f, asked))
 			require.Equal(t, want, got)
 		}
-		r, err := f.executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x"})
+		r, err := f.Executions.Exec(t.Context(), anna, execution.ExecRequest{Language: "py", Code: "x"})
 		require.NoError(t, err)
 		require.Len(t, r.Produced.Files, 1)
 		require.Equal(t, 1, r.Produced.Dropped)
-		_, _, problems, err := f.sessions.Upload(t.Context(), anna, session.FileOwner{}, []session.Upload{upload("a", "0123456789"), upload("b", "0123456789a")})
+		_, _, problems, err := f.Sessions.Upload(t.Context(), anna, session.FileOwner{}, []session.Upload{codeapitest.Upload("a", "0123456789"), codeapitest.Upload("b", "0123456789a")})
 		require.NoError(t, err)
 		require.NoError(t, problems[0])
 		require.Equal(t, errs.TooLarge, errs.CodeOf(problems[1]))
 
 		// Another user has the limits of all.
-		r, err = f.executions.Exec(t.Context(), ben, execution.ExecRequest{Language: "py", Code: "x"})
+		r, err = f.Executions.Exec(t.Context(), ben, execution.ExecRequest{Language: "py", Code: "x"})
 		require.NoError(t, err)
 		require.Len(t, r.Produced.Files, 2)
 		require.Equal(t, time.Minute, got)
@@ -70,7 +71,7 @@ func TestPlansBoundPrograms(t *testing.T) {
 		require.True(t, ok)
 		require.ErrorIs(t, refused, execution.ErrPlan)
 		require.Equal(t, 30*time.Second, refused.RetryAfter)
-		f.now = f.now.Add(refused.RetryAfter)
+		f.Now = f.Now.Add(refused.RetryAfter)
 		require.NoError(t, run(t, f, 0))
 		require.ErrorIs(t, run(t, f, 0), execution.ErrPlan)
 		plans[anna.UID] = execution.PlanLimits{PerMinute: 3}
@@ -81,25 +82,25 @@ func TestPlansBoundPrograms(t *testing.T) {
 func TestPlansBoundWhatIsHeldAtOnce(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		f := setupWith(t, db, limits{anna.UID: {AtOnce: 1}})
+		f := codeapitest.New(t, db, codeapitest.Options{Plans: limits{anna.UID: {AtOnce: 1}}})
 		hold := make(chan struct{})
-		f.driver.run = func(ctx context.Context, job sandbox.Job) sandbox.Result {
+		f.Driver.Does(func(ctx context.Context, job sandbox.Job) sandbox.Result {
 			if job.Code == "pause" {
-				return pausing(ctx, job, hold)
+				return codeapitest.Pausing(ctx, job, hold)
 			}
 			return sandbox.Result{Status: sandbox.Completed}
-		}
+		})
 		for range 2 {
 			require.NoError(t, run(t, f, 0))
 		}
-		paused, err := f.executions.Start(t.Context(), anna, execution.ProgramRequest{Code: "pause", Tools: ask()})
+		paused, err := f.Executions.Start(t.Context(), anna, execution.ProgramRequest{Code: "pause", Tools: codeapitest.Tools("ask")})
 		require.NoError(t, err)
 		require.True(t, paused.Paused())
 		require.ErrorIs(t, run(t, f, 0), execution.ErrPlan, "a paused program is held")
-		_, err = f.executions.Exec(t.Context(), ben, execution.ExecRequest{Language: "py", Code: "x"})
+		_, err = f.Executions.Exec(t.Context(), ben, execution.ExecRequest{Language: "py", Code: "x"})
 		require.NoError(t, err)
 		close(hold)
-		ended, err := f.executions.Continue(t.Context(), anna, paused.Token, answer(paused), "")
+		ended, err := f.Executions.Continue(t.Context(), anna, paused.Token, codeapitest.Answer(paused), "")
 		require.NoError(t, err)
 		require.False(t, ended.Paused())
 		require.NoError(t, run(t, f, 0))
@@ -110,16 +111,16 @@ func TestPlansBoundWhatIsHeldAtOnce(t *testing.T) {
 func TestAPlanThatCannotBeReadRefuses(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		f := setupWith(t, db, limits{})
+		f := codeapitest.New(t, db, codeapitest.Options{Plans: limits{}})
 		who := anna
 		who.UID = "u-unreadable"
-		f.driver.run = func(context.Context, sandbox.Job) sandbox.Result {
+		f.Driver.Does(func(context.Context, sandbox.Job) sandbox.Result {
 			t.Error("the program ran")
 			return sandbox.Result{Status: sandbox.Completed}
-		}
-		_, err := f.executions.Exec(t.Context(), who, execution.ExecRequest{Language: "py", Code: "x"})
+		})
+		_, err := f.Executions.Exec(t.Context(), who, execution.ExecRequest{Language: "py", Code: "x"})
 		require.ErrorContains(t, err, "cannot be read")
-		_, _, _, err = f.sessions.Upload(t.Context(), who, session.FileOwner{}, []session.Upload{upload("a", "b")})
+		_, _, _, err = f.Sessions.Upload(t.Context(), who, session.FileOwner{}, []session.Upload{codeapitest.Upload("a", "b")})
 		require.ErrorContains(t, err, "cannot be read")
 	})
 }

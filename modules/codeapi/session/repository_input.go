@@ -45,9 +45,14 @@ func (repository) link(tx database.Tx, uid, session string, files map[string]Fil
 	}).CreateInBatches(&rows, 100).Error
 }
 
-// unlink takes a file of another session out of this one.
+// unlink takes a file of another session out of this one, under all names that
+// it has here.
 func (repository) unlink(tx database.Tx, uid, session, id string) error {
-	return database.MustAffect(database.Scoped(tx.Handle, uid).Where("session_id = ? AND file_id = ?", session, id).Delete(&inputRow{}), ErrFileMissing)
+	deleted := database.Scoped(tx.Handle, uid).Where("session_id = ? AND file_id = ?", session, id).Delete(&inputRow{})
+	if deleted.Error == nil && deleted.RowsAffected == 0 {
+		return ErrFileMissing
+	}
+	return deleted.Error
 }
 
 // extend makes the sessions that hold files live longer.
