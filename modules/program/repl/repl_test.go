@@ -112,6 +112,9 @@ func TestEndsOfCells(t *testing.T) {
 	require.True(t, deaf.Gone)
 
 	// Ending the caller's context ends the interpreter.
+	i.run(s.Anna, "b", "0")
+	rests := func() bool { return s.App.Engine.Stats().Running == 0 }
+	require.Eventually(t, rests, time.Minute, time.Millisecond)
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan repl.Answer, 1)
 	go func() {
@@ -121,7 +124,7 @@ func TestEndsOfCells(t *testing.T) {
 		}
 		ended <- o
 	}()
-	require.Eventually(t, func() bool { return s.App.Engine.Stats().Running == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !rests() }, time.Minute, time.Millisecond, "it runs again when it has the code")
 	leave()
 	require.Equal(t, sandbox.Cancelled, (<-ended).Status)
 }
