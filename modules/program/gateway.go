@@ -44,7 +44,7 @@ func (i identity) environment(debug bool) map[string]string {
 	return env
 }
 
-// closed is the road of a program without tools.
+// closed answers a program without tools.
 type closed struct{}
 
 // ServeHTTP implements http.Handler.

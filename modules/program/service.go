@@ -45,7 +45,7 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 // Opened is a program that is recorded as running. Whoever opened it loads its
 // files, runs its job, which may be added to, and closes it.
 type Opened struct {
-	// Job has the program's identity, its SDK and its road to the tools.
+	// Job has the program's identity, its SDK and its way to the tools.
 	Job sandbox.Job
 
 	service  *Service

@@ -29,9 +29,9 @@ const (
 	Entry = RuntimeDir + "/main.py"
 	// ForkEntry is the program that makes such interpreters by forking.
 	ForkEntry = RuntimeDir + "/zygote.py"
-	// KeeperEntry is the program that holds one, with its files, where the
+	// SupervisorEntry is the program that holds one, with its files, where the
 	// host cannot look in.
-	KeeperEntry = RuntimeDir + "/keeper.py"
+	SupervisorEntry = RuntimeDir + "/supervisor.py"
 )
 
 // BaseOptions are the options of bubblewrap that all cells have: namespaces of

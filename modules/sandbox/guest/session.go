@@ -203,9 +203,9 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	var r *road
+	var r *toolChannel
 	if job.Gateway != nil {
-		if r, err = openRoad(ctx, s.Slot.socket(), job.Gateway); err != nil {
+		if r, err = openToolChannel(ctx, s.Slot.socket(), job.Gateway); err != nil {
 			return sandbox.Result{}, fmt.Errorf("tool socket: %w", err)
 		}
 		// After the tree is gone, so that every call is over, and recorded,
@@ -221,7 +221,7 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 }
 
 // execute hands the job over and waits for its end.
-func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *road) (sandbox.Result, error) {
+func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *toolChannel) (sandbox.Result, error) {
 	out := s.collect(job.Output)
 	listening, err := s.hand(ctx, body, job.Timeout)
 	if err == nil && listening != nil {

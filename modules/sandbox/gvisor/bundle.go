@@ -13,9 +13,9 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
-// keeperRights are what process 1 needs, inside, to make the program's folders
+// supervisorRights are what process 1 needs, inside, to make the program's folders
 // and to hold a program of another user. The program has none.
-func keeperRights() []string {
+func supervisorRights() []string {
 	return []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_SYS_ADMIN"}
 }
 
@@ -25,7 +25,7 @@ func (d *Driver) bundle(slot *guest.Slot, saved bool) specs.Spec {
 	bind := func(source, target string) specs.Mount {
 		return specs.Mount{Destination: target, Type: "bind", Source: source, Options: []string{"bind", "ro", "nosuid", "nodev"}}
 	}
-	arguments := []string{"/usr/bin/python3", "-I", guest.KeeperEntry, strings.Join(d.host.Preload, ",")}
+	arguments := []string{"/usr/bin/python3", "-I", guest.SupervisorEntry, strings.Join(d.host.Preload, ",")}
 	if saved {
 		arguments = append(arguments, "saved")
 	}
@@ -34,7 +34,7 @@ func (d *Driver) bundle(slot *guest.Slot, saved bool) specs.Spec {
 		environment = append(environment, name+"="+value)
 	}
 	slices.Sort(environment) // the image is known by its description
-	rights := keeperRights()
+	rights := supervisorRights()
 	return specs.Spec{
 		Version: specs.Version,
 		Root:    &specs.Root{Path: d.host.Root, Readonly: true},
@@ -48,7 +48,7 @@ func (d *Driver) bundle(slot *guest.Slot, saved bool) specs.Spec {
 			// gVisor would mount what its kernel shows of itself.
 			bind(filepath.Join(d.host.Root, "sys"), "/sys"),
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
-			// Until the keeper mounts what is limited: runsc passes on no limit of
+			// Until the supervisor mounts what is limited: runsc passes on no limit of
 			// the number of files.
 			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs"},
 			{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"size=65536", "mode=755"}},

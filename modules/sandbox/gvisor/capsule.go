@@ -22,18 +22,18 @@ const (
 	startTimeout = 30 * time.Second
 	// kernelMemory is what gVisor's kernel and an interpreter with its modules
 	// may use besides the program, and kernelThreads how many threads.
-	kernelMemory  = 256 << 20
-	kernelThreads = 4096
-	keeperSocket  = "keeper.sock"
+	kernelMemory     = 256 << 20
+	kernelThreads    = 4096
+	supervisorSocket = "init.sock"
 )
 
 // capsule implements sandbox.Capsule: one sandbox with a kernel of its own.
 type capsule struct {
-	driver  *Driver
-	session guest.Session
-	box     *box
-	keeper  *keeper
-	idle    int64 // memory in use before the job
+	driver     *Driver
+	session    guest.Session
+	box        *box
+	supervisor *supervisor
+	idle       int64 // memory in use before the job
 
 	exited chan struct{}
 	code   int // read after exited
@@ -59,13 +59,13 @@ func (c *capsule) start(ctx context.Context, runsc, image string) error {
 		}
 	}
 	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "unix", filepath.Join(slot.Run(), keeperSocket))
+	listener, err := lc.Listen(ctx, "unix", filepath.Join(slot.Run(), supervisorSocket))
 	if err != nil {
-		return fmt.Errorf("sandbox keeper: %w", err)
+		return fmt.Errorf("sandbox supervisor: %w", err)
 	}
 	defer listener.Close() // which removes the socket, before any program runs
-	if err := os.Chmod(filepath.Join(slot.Run(), keeperSocket), 0o666); err != nil {
-		return fmt.Errorf("sandbox keeper: %w", err)
+	if err := os.Chmod(filepath.Join(slot.Run(), supervisorSocket), 0o666); err != nil {
+		return fmt.Errorf("sandbox supervisor: %w", err)
 	}
 	input, command := slices.Concat(d.greeting, []byte{'g'}), []string{"run"}
 	if image != "" {
@@ -85,7 +85,7 @@ func (c *capsule) start(ctx context.Context, runsc, image string) error {
 // boxID names the one sandbox of a box.
 const boxID = "sandbox"
 
-// meet waits for the sandbox to call, first its keeper, then the interpreter.
+// meet waits for the sandbox to call, first its supervisor, then the interpreter.
 func (c *capsule) meet(ctx context.Context, listener net.Listener) error {
 	gone, stop := context.WithCancel(ctx)
 	defer stop()
@@ -101,21 +101,21 @@ func (c *capsule) meet(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.New("it did not come up")
 	}
-	c.keeper = newKeeper(conn, c.end)
-	c.session.Files, c.session.Meter, c.session.Forward = c.keeper, meter{c}, c.keeper.listen
+	c.supervisor = newSupervisor(conn, c.end)
+	c.session.Files, c.session.Meter, c.session.Forward = c.supervisor, meter{c}, c.supervisor.listen
 	if c.session.Control, err = listener.Accept(); err != nil {
 		return errors.New("it did not come up")
 	}
 	if err := c.session.Ready(ctx); err != nil {
 		return err
 	}
-	if c.idle, err = c.keeper.memory(); err != nil {
+	if c.idle, err = c.supervisor.memory(); err != nil {
 		return err
 	}
 	return c.box.settle()
 }
 
-// end notes how the program ended; a keeper that is gone does not say.
+// end notes how the program ended; a supervisor that is gone does not say.
 func (c *capsule) end(status syscall.WaitStatus, known bool) {
 	defer close(c.exited)
 	switch {
@@ -133,10 +133,10 @@ func (c *capsule) Exited() <-chan struct{} { return c.exited }
 // ExitCode implements guest.Tree.
 func (c *capsule) ExitCode() int { return c.code }
 
-// Stop implements guest.Tree: the keeper stays, to hand out the files. One that
+// Stop implements guest.Tree: the supervisor stays, to hand out the files. One that
 // does not obey goes with everything else.
 func (c *capsule) Stop() error {
-	if c.keeper.stop() == nil {
+	if c.supervisor.stop() == nil {
 		timer := time.NewTimer(answerTimeout)
 		defer timer.Stop()
 		select {
@@ -163,7 +163,7 @@ type meter struct{ *capsule }
 // kernel's memory, too, so that the program's is asked for even so.
 func (m meter) Measure(_, cpu bool) guest.Measurement {
 	var got guest.Measurement
-	if used, err := m.keeper.memory(); err == nil {
+	if used, err := m.supervisor.memory(); err == nil {
 		got.Memory = used - m.idle
 	}
 	if cpu {

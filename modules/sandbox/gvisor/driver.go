@@ -29,7 +29,7 @@ func DefaultPreload() []string {
 
 // Driver implements sandbox.Driver.
 type Driver struct {
-	greeting []byte // what the keeper is told before it makes the program's process
+	greeting []byte // what the supervisor is told before it makes the program's process
 	host     *guest.Host
 
 	mu      sync.Mutex

@@ -78,9 +78,9 @@ for port in [*range(1, 1024), 3306, 5432, 5800, 5801, 6379, 8000, 8080, 9000]:
 print(reached)`
 	address, reached := listen(t)
 	for name, job := range map[string]sandbox.Job{
-		"no gateway":  {Loopback: true},
-		"not asked":   {Gateway: http.HandlerFunc(echoes)},
-		"with a road": {Gateway: http.HandlerFunc(echoes), Loopback: true},
+		"no gateway":     {Loopback: true},
+		"not asked":      {Gateway: http.HandlerFunc(echoes)},
+		"with a gateway": {Gateway: http.HandlerFunc(echoes), Loopback: true},
 	} {
 		want := "[]\n"
 		if job.Gateway != nil && job.Loopback {

@@ -67,7 +67,7 @@ func (s Suite) testSpoiledStubs(t *testing.T) {
 			"import json\njson.dumps = None\ntry: get(n=1)\nexcept TypeError: print('own fault')",
 			sandbox.Completed, "own fault\n",
 		},
-		"closed road": {
+		"closed channel": {
 			"import os\nos.close(3)\ntry: get(n=1)\nexcept Exception as e: print(type(e).__name__)",
 			sandbox.Completed, "ToolExecutionError\n",
 		},
@@ -117,8 +117,8 @@ func (s Suite) testSpoiledStubs(t *testing.T) {
 	}
 }
 
-// Whatever comes over the road, the host takes it or hangs up.
-func (s Suite) testRoadGarbage(t *testing.T) {
+// Whatever comes over the channel, the host takes it or hangs up.
+func (s Suite) testFrameGarbage(t *testing.T) {
 	var served atomic.Int64
 	gateway := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)

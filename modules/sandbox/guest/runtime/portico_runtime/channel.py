@@ -1,4 +1,4 @@
-"""The road to the host: requests over the descriptor that this process
+"""The channel to the host: requests over the descriptor that this process
 inherited. Who sends them is known by the descriptor, not by what they say."""
 
 import json
@@ -41,7 +41,7 @@ class Channel:
         future = Future()
         with self._lock:
             if self._closed:
-                raise Closed("the road to the tools is closed")
+                raise Closed("the connection to the tools is closed")
             if self._reader is None:
                 self._reader = threading.Thread(target=self._read, name="portico-tools", daemon=True)
                 self._reader.start()
@@ -85,7 +85,7 @@ class Channel:
         while len(data) < n:
             piece = os.read(self._fd, min(n - len(data), 1 << 20))
             if not piece:
-                raise EOFError("the host closed the road to the tools")
+                raise EOFError("the host closed the connection to the tools")
             data += piece
         return bytes(data)
 

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// answerTimeout bounds what takes the keeper milliseconds.
+	// answerTimeout bounds what takes the supervisor milliseconds.
 	answerTimeout = 5 * time.Second
 	// carryTimeout bounds one file on its way.
 	carryTimeout = 30 * time.Second
 	maxName      = 64 << 10
 )
 
-// keeper speaks with process 1 of a sandbox. Nothing of it is believed that
+// supervisor speaks with process 1 of a sandbox. Nothing of it is believed that
 // could harm the host: a program that broke its sandbox's kernel could speak
 // for it.
-type keeper struct {
+type supervisor struct {
 	conn    net.Conn
 	answers chan frame
 	ended   func(status syscall.WaitStatus, ok bool) // called once
@@ -47,15 +47,15 @@ type frame struct {
 	body []byte
 }
 
-func newKeeper(conn net.Conn, ended func(syscall.WaitStatus, bool)) *keeper {
-	k := &keeper{conn: conn, answers: make(chan frame), ended: ended, done: make(chan struct{})}
+func newSupervisor(conn net.Conn, ended func(syscall.WaitStatus, bool)) *supervisor {
+	k := &supervisor{conn: conn, answers: make(chan frame), ended: ended, done: make(chan struct{})}
 	go k.read()
 	return k
 }
 
 // read passes answers on, and tells about the end of the program, until the
 // connection ends.
-func (k *keeper) read() {
+func (k *supervisor) read() {
 	defer close(k.answers)
 	told := false
 	defer func() {
@@ -110,7 +110,7 @@ func readFrame(r io.Reader) (frame, error) {
 }
 
 // send writes a frame, within answerTimeout.
-func (k *keeper) send(f frame) error {
+func (k *supervisor) send(f frame) error {
 	if k.lost {
 		return errLost
 	}
@@ -118,19 +118,19 @@ func (k *keeper) send(f frame) error {
 	buffers := net.Buffers{head(f.kind, f.name, int64(len(f.body))), f.body}
 	if _, err := buffers.WriteTo(k.conn); err != nil {
 		k.lost = true
-		return fmt.Errorf("sandbox keeper: %w", err)
+		return fmt.Errorf("sandbox supervisor: %w", err)
 	}
 	return nil
 }
 
 // begin writes the head of a frame whose body follows.
-func (k *keeper) begin(kind byte, name string, size int64) error {
+func (k *supervisor) begin(kind byte, name string, size int64) error {
 	if k.lost {
 		return errLost
 	}
 	if _, err := (patient{k.conn}).Write(head(kind, name, size)); err != nil {
 		k.lost = true
-		return fmt.Errorf("sandbox keeper: %w", err)
+		return fmt.Errorf("sandbox supervisor: %w", err)
 	}
 	return nil
 }
@@ -140,10 +140,10 @@ func head(kind byte, name string, size int64) []byte {
 	return append(lengths, name...)
 }
 
-var errLost = errors.New("sandbox keeper: it does not answer")
+var errLost = errors.New("sandbox supervisor: it does not answer")
 
 // next waits for an answer.
-func (k *keeper) next(timeout time.Duration) (frame, error) {
+func (k *supervisor) next(timeout time.Duration) (frame, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
@@ -158,7 +158,7 @@ func (k *keeper) next(timeout time.Duration) (frame, error) {
 }
 
 // memory asks how much of the sandbox's memory is in use.
-func (k *keeper) memory() (int64, error) {
+func (k *supervisor) memory() (int64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.send(frame{kind: 'M'}); err != nil {
@@ -171,9 +171,9 @@ func (k *keeper) memory() (int64, error) {
 	return strconv.ParseInt(f.name, 10, 64)
 }
 
-// listen makes the keeper carry what comes to a TCP port of the sandbox's
+// listen makes the supervisor carry what comes to a TCP port of the sandbox's
 // loopback to the tool socket.
-func (k *keeper) listen(port int) error {
+func (k *supervisor) listen(port int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.send(frame{kind: 'L', name: strconv.Itoa(port)}); err != nil {
@@ -181,20 +181,20 @@ func (k *keeper) listen(port int) error {
 	}
 	f, err := k.next(answerTimeout)
 	if err == nil && f.name != "" {
-		err = fmt.Errorf("sandbox keeper: port %d: error %s", port, f.name)
+		err = fmt.Errorf("sandbox supervisor: port %d: error %s", port, f.name)
 	}
 	return err
 }
 
 // stop asks for the end of the program; ended is called when it has come.
-func (k *keeper) stop() error {
+func (k *supervisor) stop() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.send(frame{kind: 'S'})
 }
 
 // Put implements guest.Files.
-func (k *keeper) Put(ctx context.Context, files []sandbox.File) error {
+func (k *supervisor) Put(ctx context.Context, files []sandbox.File) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, file := range files {
@@ -218,7 +218,7 @@ func (k *keeper) Put(ctx context.Context, files []sandbox.File) error {
 }
 
 // carry sends one file.
-func (k *keeper) carry(ctx context.Context, file sandbox.File) error {
+func (k *supervisor) carry(ctx context.Context, file sandbox.File) error {
 	from, size, err := file.Reader(ctx)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (k *keeper) carry(ctx context.Context, file sandbox.File) error {
 		return sandbox.ErrCapsuleGone.With(err) // no user code ran
 	}
 	if err := guest.Carry(patient{k.conn}, from, size); err != nil {
-		k.lost = true // the keeper waits for the rest
+		k.lost = true // the supervisor waits for the rest
 		return err
 	}
 	return nil
@@ -248,7 +248,7 @@ func (p patient) Write(b []byte) (int, error) {
 }
 
 // Take implements guest.Files.
-func (k *keeper) Take(limit sandbox.Collect) (files []sandbox.File, dropped int) {
+func (k *supervisor) Take(limit sandbox.Collect) (files []sandbox.File, dropped int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ask, err := json.Marshal(map[string]int64{"files": int64(limit.MaxFiles), "bytes": limit.MaxBytes})
@@ -282,7 +282,7 @@ func (k *keeper) Take(limit sandbox.Collect) (files []sandbox.File, dropped int)
 }
 
 // Close implements guest.Files. It returns when nothing reads any more.
-func (k *keeper) Close() {
+func (k *supervisor) Close() {
 	close(k.done)
 	k.conn.Close()
 	for range k.answers { // what nobody asked for

@@ -25,10 +25,10 @@ const (
 	settleTimeout = 5 * time.Second
 )
 
-// road is a program's only network: it serves the requests that the program
+// toolChannel is a program's only network: it serves the requests that the program
 // sends over the descriptor it inherited, the tool socket or the sandbox's own
 // loopback, and hands them to the program's gateway.
-type road struct {
+type toolChannel struct {
 	handler http.Handler
 	server  *http.Server
 	ctx     context.Context //nolint:containedctx // that of the requests
@@ -42,9 +42,9 @@ type road struct {
 	running sync.WaitGroup
 }
 
-// openRoad listens on path. Requests get ctx's values, not its end: they end
-// with the road.
-func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
+// openToolChannel listens on path. Requests get ctx's values, not its end: they end
+// with the channel.
+func openToolChannel(ctx context.Context, path string, h http.Handler) (*toolChannel, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
@@ -56,7 +56,7 @@ func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
 		return nil, err
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &road{handler: h, ctx: base, cancel: cancel}
+	r := &toolChannel{handler: h, ctx: base, cancel: cancel}
 	r.server = &http.Server{
 		Handler:           r,
 		ReadHeaderTimeout: headerTimeout,
@@ -69,13 +69,13 @@ func openRoad(ctx context.Context, path string, h http.Handler) (*road, error) {
 }
 
 // accept answers who connects, until close.
-func (r *road) accept(listener net.Listener) {
+func (r *toolChannel) accept(listener net.Listener) {
 	r.served.Go(func() { _ = r.server.Serve(netutil.LimitListener(listener, maxConnections)) })
 }
 
 // listen answers who connects to a listening socket of the sandbox's own
 // network, until close. It closes the descriptor.
-func (r *road) listen(socket *os.File) error {
+func (r *toolChannel) listen(socket *os.File) error {
 	defer socket.Close()
 	listener, err := net.FileListener(socket)
 	if err != nil {
@@ -116,14 +116,14 @@ func started(control net.Conn) (listening *os.File, err error) {
 }
 
 // serve answers what comes over the descriptor, until close.
-func (r *road) serve(control net.Conn) {
+func (r *toolChannel) serve(control net.Conn) {
 	r.control = control
-	c := &channel{ctx: r.ctx, conn: control, handler: r, turns: make(chan struct{}, maxConnections)}
+	c := &frameConn{ctx: r.ctx, conn: control, handler: r, turns: make(chan struct{}, maxConnections)}
 	r.readers.Go(c.read)
 }
 
 // ServeHTTP counts the calls that run, so that close can wait for them.
-func (r *road) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *toolChannel) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -136,7 +136,7 @@ func (r *road) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // close ends every call and returns when they have, or after settleTimeout.
-func (r *road) close() {
+func (r *toolChannel) close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()

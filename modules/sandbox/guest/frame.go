@@ -36,9 +36,9 @@ type answerHeader struct {
 	Headers map[string]string `json:"headers"`
 }
 
-// channel speaks with one program over the descriptor it inherited. Who the
+// frameConn speaks with one program over the descriptor it inherited. Who the
 // program is, is who the descriptor belongs to.
-type channel struct {
+type frameConn struct {
 	ctx     context.Context //nolint:containedctx // that of the job
 	conn    net.Conn
 	handler http.Handler
@@ -48,7 +48,7 @@ type channel struct {
 
 // read answers requests until the program closes the descriptor, or sends what
 // is no frame.
-func (c *channel) read() {
+func (c *frameConn) read() {
 	var answers sync.WaitGroup
 	defer answers.Wait()
 	for {
@@ -88,7 +88,7 @@ func readFrame(r io.Reader) (head requestHeader, body []byte, err error) {
 	return head, buffer.Bytes(), nil
 }
 
-func (c *channel) answer(head requestHeader, body []byte) {
+func (c *frameConn) answer(head requestHeader, body []byte) {
 	w := &recorder{header: http.Header{}, status: http.StatusOK, id: head.ID, channel: c}
 	defer w.close()
 	r, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "http://localhost", bytes.NewReader(body))
@@ -141,7 +141,7 @@ type recorder struct {
 	body   bytes.Buffer
 
 	id      uint64
-	channel *channel
+	channel *frameConn
 	streams bool  // the channel is locked until close
 	left    int64 // bytes of a stream that are to come
 }

@@ -1,4 +1,4 @@
-"""The keeper's work. It holds what no program may have, the rights of root
+"""The supervisor's work. It holds what no program may have, the rights of root
 inside the sandbox; its child gives them up before it becomes the program."""
 
 import array
@@ -19,7 +19,7 @@ from portico_runtime import fork
 
 USER = 1000
 WORK = "/mnt/data"
-SOCKET = "/run/portico/keeper.sock"
+SOCKET = "/run/portico/init.sock"
 MAX_DEPTH = 16
 
 # A frame is a letter, the lengths of a name and of a body, and both.
@@ -52,8 +52,8 @@ def serve(saved):
     if saved:
         os.write(1, b"R")
     _read(0, 1)
-    keeper, program = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-    keeper.connect(SOCKET)
+    supervisor, program = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    supervisor.connect(SOCKET)
     program.connect(SOCKET)
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [program.fileno()]))]
     ours.sendmsg([b"C"], rights)
@@ -63,7 +63,7 @@ def serve(saved):
     relays = [threading.Thread(target=_relay, args=(end, fd)) for fd, (end, _) in zip((1, 2), pipes)]
     for relay in relays:
         relay.start()
-    _Keeper(keeper, child, relays).run()
+    _Supervisor(supervisor, child, relays).run()
 
 
 DEVICES = {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
@@ -116,7 +116,7 @@ def _bind(conn, filters):
     os.closerange(fork.CONTROL + 1, 1024)
 
 
-class _Keeper:
+class _Supervisor:
     def __init__(self, conn, child, relays):
         self._conn, self._child, self._relays = conn, child, relays
         self._ended = False

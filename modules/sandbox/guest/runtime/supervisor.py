@@ -15,9 +15,9 @@ import portico_runtime.job  # noqa: E402
 
 portico_runtime.job.prepare([name for name in sys.argv[1].split(",") if name])
 
-from portico_runtime import keep  # noqa: E402
+from portico_runtime import supervise  # noqa: E402
 
 # Returns in the one child, when it is bound for good.
-keep.serve("saved" in sys.argv[2:])
+supervise.serve("saved" in sys.argv[2:])
 become = portico_runtime.job.receive()
 become()
