@@ -217,7 +217,7 @@ func TestPausedJobsMayNotCompute(t *testing.T) {
 	d := open(t, sandbox.Limits{})
 	clock := sandbox.NewClock()
 	clock.Pause()
-	r := run(t.Context(), t, d, sandbox.Job{Clock: clock, Timeout: time.Second, Code: "while True: pass"})
+	r := run(t.Context(), t, d, sandbox.Job{Clock: clock, Timeout: 3 * time.Second, Code: "while True: pass"})
 	require.Equal(t, sandbox.TimedOut, r.Status)
 }
 

@@ -148,11 +148,13 @@ func (s Suite) testJavaScript(t *testing.T) {
 func (s Suite) testClock(t *testing.T) {
 	d := s.open(t, sandbox.Limits{})
 	clock := sandbox.NewClock()
+	clock.Pause() // before it begins: a busy machine may take long until the first line
 	begin := time.Now()
 	r := run(t, d, sandbox.Job{
 		Code: "print('on', flush=True)\nimport time; time.sleep(1)\nprint('over')", Timeout: 600 * time.Millisecond, Clock: clock,
 		Output: func(_ sandbox.Stream, line string) {
 			if line == "on" {
+				clock.Resume()
 				clock.Pause()
 			}
 		},
@@ -163,7 +165,9 @@ func (s Suite) testClock(t *testing.T) {
 
 	clock = sandbox.NewClock()
 	clock.Pause()
-	r = run(t, d, sandbox.Job{Code: "while True: pass", Timeout: 500 * time.Millisecond, Clock: clock})
+	// Long enough that a late look comes before the kernel's own limit on
+	// processor time, which is higher than the job's.
+	r = run(t, d, sandbox.Job{Code: "while True: pass", Timeout: 3 * time.Second, Clock: clock})
 	require.Equal(t, sandbox.TimedOut, r.Status)
 
 	clock = sandbox.NewClock()
