@@ -36,9 +36,9 @@ func (s *Service) folder(ctx context.Context, a actor.Actor, canvasID string) (f
 	}
 	f := folder{
 		canvas: canvasID, before: map[string][sha256.Size]byte{},
-		collect: sandbox.Collect{MaxFiles: maxFiles, MaxBytes: 2 * s.Settings.MaxInput},
+		collect: sandbox.Collect{MaxFiles: maxFiles, MaxBytes: 2 * s.deps.Settings.MaxInput},
 	}
-	page, err := s.Access.Files.List(ctx, a, canvasID, httpapi.PageQuery{Limit: maxFiles})
+	page, err := s.deps.Access.Files.List(ctx, a, canvasID, httpapi.PageQuery{Limit: maxFiles})
 	if err != nil {
 		return f, nil, err
 	}
@@ -46,7 +46,7 @@ func (s *Service) folder(ctx context.Context, a actor.Actor, canvasID string) (f
 	if page.NextCursor != "" {
 		warnings = append(warnings, fmt.Sprintf("The canvas has more than %d files; the oldest are not in the program's folder.", maxFiles))
 	}
-	room := s.Settings.MaxInput
+	room := s.deps.Settings.MaxInput
 	for _, file := range page.Items {
 		if file.Size > room {
 			warnings = append(warnings, fmt.Sprintf("%s (%d bytes) is not in the program's folder: it is too large, or the files together are.", file.Name, file.Size))
@@ -66,7 +66,7 @@ func (o *Opened) Load(ctx context.Context, has func(f drive.File) bool) error {
 		if has(file) {
 			continue
 		}
-		_, content, err := o.service.Access.Files.Read(ctx, o.actor, file.FileID, o.service.Settings.MaxInput)
+		_, content, err := o.service.deps.Access.Files.Read(ctx, o.actor, file.FileID, o.service.deps.Settings.MaxInput)
 		if errs.CodeOf(err) == errs.FileMissing {
 			continue // deleted meanwhile
 		}
@@ -85,7 +85,7 @@ func (o *Opened) stream() {
 	o.Job.Inputs = nil
 	for _, file := range o.folder.files {
 		o.Job.Inputs = append(o.Job.Inputs, sandbox.File{Path: file.Name, Size: file.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
-			_, content, err := o.service.Access.Files.Open(ctx, o.actor, file.FileID)
+			_, content, err := o.service.deps.Access.Files.Open(ctx, o.actor, file.FileID)
 			if err != nil {
 				return nil, err
 			}
@@ -140,12 +140,12 @@ func (s *Service) keep(ctx context.Context, o *Opened, result sandbox.Result) (k
 		if before, known := o.folder.before[out.Path]; known && (out.Unchanged || before == sha256.Sum256(out.Content)) {
 			continue
 		}
-		f, err := s.Access.Files.Save(ctx, o.actor, drive.Content{
+		f, err := s.deps.Access.Files.Save(ctx, o.actor, drive.Content{
 			CanvasID: o.folder.canvas, Name: out.Path, Body: bytes.NewReader(out.Content), Source: drive.Agent,
 			ResultID: o.run.ResultID, Version: o.run.Version, Replace: true,
 		})
 		if err != nil {
-			s.Logger.WarnContext(ctx, "a program's file was not kept", "callId", o.call.CallID, "error", err)
+			s.deps.Logger.WarnContext(ctx, "a program's file was not kept", "callId", o.call.CallID, "error", err)
 			warnings = append(warnings, fmt.Sprintf("%s was not kept: %s", out.Path, errs.Message(err)))
 			continue
 		}

@@ -40,7 +40,7 @@ const maxEntry = 64 << 10
 
 func (s *Service) openLog(ctx context.Context, call tool.Call) *liveLog {
 	l := &liveLog{
-		db: s.DB, runs: s.Runs, call: call, logger: s.Logger, left: s.Settings.MaxLog,
+		db: s.deps.DB, runs: s.deps.Runs, call: call, logger: s.deps.Logger, left: s.deps.Settings.MaxLog,
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go l.write(context.WithoutCancel(ctx))

@@ -99,7 +99,7 @@ type Access struct {
 type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
-func New(d Deps) *Module { return &Module{Service: &Service{Deps: d}} }
+func New(d Deps) *Module { return &Module{Service: &Service{deps: d}} }
 
 // maxBody is the largest request: the longest program, escaped.
 const maxBody = 4 * sandbox.MaxCode

@@ -83,7 +83,7 @@ func (s *Service) registerOutside(ctx context.Context, a actor.Actor, p tool.Reg
 	if err := s.decide(ptc.Question{UID: a.UID, Toolsets: p.Run.Toolsets, Title: p.Run.Title}); err != nil {
 		return registeredBody{}, err
 	}
-	r, c, err := s.Tools.RegisterOutside(ctx, a, p)
+	r, c, err := s.deps.Tools.RegisterOutside(ctx, a, p)
 	if err != nil {
 		return registeredBody{}, err
 	}
@@ -93,7 +93,7 @@ func (s *Service) registerOutside(ctx context.Context, a actor.Actor, p tool.Reg
 	}
 	body.ToolCallID, body.ExpiresAt = c.CallID, c.ExpiresAt
 	if withKey {
-		key, err := s.Access.Keys.CallKey(ctx, a, c.CallID, c.ExpiresAt)
+		key, err := s.deps.Access.Keys.CallKey(ctx, a, c.CallID, c.ExpiresAt)
 		if err != nil {
 			return registeredBody{}, err
 		}
@@ -131,16 +131,16 @@ func (m *Module) finishAction(ctx context.Context, who actor.Actor, in *finishIn
 // finishOutside ends a program or a run, and the keys with it. A key counts only
 // while its program executes, so one that cannot be revoked opens nothing.
 func (s *Service) finishOutside(ctx context.Context, a actor.Actor, e tool.Ending) (run.Run, error) {
-	r, ended, err := s.Tools.FinishOutside(ctx, a, e)
+	r, ended, err := s.deps.Tools.FinishOutside(ctx, a, e)
 	if err != nil {
 		return run.Run{}, err
 	}
 	var failures []error
 	for _, callID := range ended {
-		failures = append(failures, s.Access.Keys.EndCallKey(ctx, a, callID))
+		failures = append(failures, s.deps.Access.Keys.EndCallKey(ctx, a, callID))
 	}
 	if err := errors.Join(failures...); err != nil {
-		s.Logger.WarnContext(ctx, "keys of programs that ended were not revoked", "resultId", r.ResultID, "error", err)
+		s.deps.Logger.WarnContext(ctx, "keys of programs that ended were not revoked", "resultId", r.ResultID, "error", err)
 	}
 	return r, nil
 }

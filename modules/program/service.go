@@ -23,7 +23,7 @@ import (
 )
 
 // Service runs programs.
-type Service struct{ Deps }
+type Service struct{ deps Deps }
 
 // settleTimeout bounds the final records of a program, whose caller may be
 // gone.
@@ -38,7 +38,7 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 		return Outcome{}, err
 	}
 	o.stream()
-	result, err := s.Sandbox.Run(ctx, o.Job)
+	result, err := s.deps.Sandbox.Run(ctx, o.Job)
 	return o.Close(ctx, result, err)
 }
 
@@ -61,7 +61,7 @@ type Opened struct {
 // Open makes a program ready: it decides whether it may call tools, and gives
 // it a run, a record, an identity and the SDK.
 func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened, error) {
-	if err := req.prepare(s.Settings, s.Sandbox.Languages()); err != nil {
+	if err := req.prepare(s.deps.Settings, s.deps.Sandbox.Languages()); err != nil {
 		return nil, err
 	}
 	given, err := s.give(ctx, a, req)
@@ -76,7 +76,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
-	call, err := s.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{
+	call, err := s.deps.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{
 		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool, Functions: req.Functions,
 		Selected: req.Selected, Shown: req.Shown,
 	})
@@ -86,8 +86,8 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
-		Owner: a.UID, Code: req.Code, Language: req.Language, Env: id.environment(s.Access.Policy.SandboxDebug()), Files: given.files,
-		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.Access.API, catalogue: given.catalogue}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
+		Owner: a.UID, Code: req.Code, Language: req.Language, Env: id.environment(s.deps.Access.Policy.SandboxDebug()), Files: given.files,
+		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.deps.Access.API, catalogue: given.catalogue}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
 		Collect: folder.collect,
 	}
 	if req.Plain {
@@ -138,13 +138,13 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 	if g.stubs, g.catalogue, err = s.tools(ctx, a, req, bundle.Classes()); err != nil {
 		return g, err
 	}
-	g.key, err = s.Access.Keys.TemporaryKey(ctx, a)
+	g.key, err = s.deps.Access.Keys.TemporaryKey(ctx, a)
 	return g, err
 }
 
 // decide refuses a program where the policy says no, with the reason.
 func (s *Service) decide(q ptc.Question) error {
-	d := s.Access.Policy.Decide(q)
+	d := s.deps.Access.Policy.Decide(q)
 	if d.Enabled {
 		return nil
 	}
@@ -156,9 +156,9 @@ func (s *Service) decide(q ptc.Question) error {
 // Python works without it.
 func (s *Service) bundle(ctx context.Context, a actor.Actor, keys []string) (sdkbundle.Bundle, []string, error) {
 	warnings := []string{}
-	b, err := s.Access.SDK.Current(ctx, a)
+	b, err := s.deps.Access.SDK.Current(ctx, a)
 	if errors.Is(err, sdkbundle.ErrMissing) {
-		s.Logger.WarnContext(ctx, "program runs without the SDK", "error", errors.Unwrap(err))
+		s.deps.Logger.WarnContext(ctx, "program runs without the SDK", "error", errors.Unwrap(err))
 		return b, append(warnings, "There is no SDK: refly_tools cannot be imported. "+sdkbundle.ErrMissing.Detail), nil
 	}
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes
 	var sets []toolset.Definition
 	if len(req.Toolsets) > 0 {
 		var err error
-		if sets, _, err = s.Access.Tools.Export(ctx, a, req.Toolsets); err != nil {
+		if sets, _, err = s.deps.Access.Tools.Export(ctx, a, req.Toolsets); err != nil {
 			return nil, nil, err
 		}
 		sets = toolset.Select(sets, req.Selected)
@@ -196,7 +196,7 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes
 	}
 	c := catalogue.New(sets, classes)
 	c.Shape = func(ctx context.Context, key, name string) (string, error) {
-		return s.Tools.LastShape(ctx, a, key, name)
+		return s.deps.Tools.LastShape(ctx, a, key, name)
 	}
 	return catalogue.Stubs(req.Language, sets), c, nil
 }
@@ -205,7 +205,7 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes
 // end of the program is the end of the run.
 func (s *Service) run(ctx context.Context, a actor.Actor, req Request) (r run.Run, ours bool, err error) {
 	if req.ResultID != "" {
-		r, err = s.Runs.Get(ctx, a, req.ResultID, nil)
+		r, err = s.deps.Runs.Get(ctx, a, req.ResultID, nil)
 		switch {
 		case errors.Is(err, run.ErrMissing):
 		case err != nil:
@@ -214,7 +214,7 @@ func (s *Service) run(ctx context.Context, a actor.Actor, req Request) (r run.Ru
 			return r, false, s.sameCanvas(r, req)
 		}
 	}
-	r, err = s.Runs.Create(ctx, a, run.CreateParams{
+	r, err = s.deps.Runs.Create(ctx, a, run.CreateParams{
 		ResultID: req.ResultID, Title: req.Title, CanvasID: req.CanvasID, Toolsets: req.Toolsets, Type: tool.Program,
 	})
 	return r, true, err
@@ -236,11 +236,11 @@ func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o O
 	if err != nil {
 		return o, err
 	}
-	err = s.Tools.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
+	err = s.deps.Tools.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
 		if !ours {
 			return nil
 		}
-		return s.Runs.Finish(ctx, tx, call.UID, call.ResultID, call.Version, o.finish())
+		return s.deps.Runs.Finish(ctx, tx, call.UID, call.ResultID, call.Version, o.finish())
 	})
 	if errors.Is(err, tool.ErrMissing) {
 		return o, errs.New(errs.Unavailable, "The program was given up as dead while it ran.").Do("Run it again.").With(err)
@@ -255,8 +255,8 @@ func (s *Service) abandon(ctx context.Context, r run.Run, ours bool, cause error
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		return s.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{Status: run.Failed, Errors: []string{errs.Message(cause)}})
+	return s.deps.DB.InTx(ctx, func(tx database.Tx) error {
+		return s.deps.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{Status: run.Failed, Errors: []string{errs.Message(cause)}})
 	})
 }
 
@@ -268,11 +268,11 @@ func (s *Service) refuse(ctx context.Context, o *Opened, cause error) (Outcome, 
 	answer := tool.Answer{
 		Status: "error", Error: errs.Message(cause) + " " + sandbox.CallsMade(len(made)), ErrorCode: strings.ToUpper(string(failure)),
 	}
-	err := s.Tools.CloseProgram(ctx, o.call, answer, func(tx database.Tx) error {
+	err := s.deps.Tools.CloseProgram(ctx, o.call, answer, func(tx database.Tx) error {
 		if !o.ours {
 			return nil
 		}
-		return s.Runs.Finish(ctx, tx, o.call.UID, o.call.ResultID, o.call.Version, run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
+		return s.deps.Runs.Finish(ctx, tx, o.call.UID, o.call.ResultID, o.call.Version, run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
 	})
 	if e, ok := errors.AsType[*errs.Error](cause); ok && failure == sandbox.FailedUnavailable {
 		cause = e.Do(fmt.Sprintf("%s (%s) %s", sandbox.CallsMade(len(made)), failure, e.Detail))
@@ -285,7 +285,7 @@ func (s *Service) children(ctx context.Context, a actor.Actor, call tool.Call) (
 	calls := []ToolCall{}
 	q := httpapi.PageQuery{Limit: httpapi.MaxPageSize}
 	for {
-		page, err := s.Tools.List(ctx, a, tool.Filter{ParentID: call.CallID}, q)
+		page, err := s.deps.Tools.List(ctx, a, tool.Filter{ParentID: call.CallID}, q)
 		if err != nil {
 			return calls, err
 		}

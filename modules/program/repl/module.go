@@ -51,7 +51,7 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
-	return &Module{Service: &Service{Deps: d, sessions: map[place]*session{}}}
+	return &Module{Service: &Service{deps: d, sessions: map[place]*session{}}}
 }
 
 // Start implements lifecycle.Service: interpreters begin with their code.

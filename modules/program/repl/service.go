@@ -14,7 +14,7 @@ import (
 
 // Service runs code in interpreters that stay.
 type Service struct {
-	Deps
+	deps Deps
 
 	mu       sync.Mutex
 	stopped  bool
@@ -48,7 +48,7 @@ var (
 // if there is none. The request is that of a program; a program that fails is an
 // answer. Ending ctx ends the interpreter.
 func (s *Service) Run(ctx context.Context, a actor.Actor, name string, req program.Request) (Answer, error) {
-	opened, err := s.Programs.Open(ctx, a, req)
+	opened, err := s.deps.Programs.Open(ctx, a, req)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -65,7 +65,7 @@ func (s *Service) run(ctx context.Context, p place, opened *program.Opened, out 
 			return sandbox.Result{}, err
 		}
 		result, err := x.run(ctx, opened, out)
-		x.release(s.Settings.Idle)
+		x.release(s.deps.Settings.Idle)
 		if !errors.Is(err, errGone) {
 			return result, err
 		}
@@ -124,7 +124,7 @@ func (s *Service) find(ctx context.Context, p place, opened *program.Opened) (*s
 	s.sessions[p] = x
 	s.work.Go(func() {
 		defer s.forget(x)
-		x.live(s.Sandbox, opened)
+		x.live(s.deps.Sandbox, opened)
 	})
 	return x, nil
 }
@@ -140,8 +140,8 @@ func (s *Service) room(p place) error {
 				own++
 			}
 		}
-		full := own >= s.Settings.share()
-		if !full && len(s.sessions) < s.Settings.Max {
+		full := own >= s.deps.Settings.share()
+		if !full && len(s.sessions) < s.deps.Settings.Max {
 			return nil
 		}
 		oldest := s.oldest(func(x *session) bool { return x.place.uid == p.uid })
