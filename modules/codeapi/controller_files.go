@@ -205,11 +205,11 @@ func (c controller) store(w http.ResponseWriter, r *http.Request, who actor.Acto
 	for i := range f.files {
 		f.files[i].ReadOnly = f.readOnly
 	}
-	session, files, problems, err := c.sessions.Upload(r.Context(), who, f.owner, f.files)
+	stored, files, problems, err := c.sessions.Upload(r.Context(), who, f.owner, f.files)
 	if err != nil {
 		return uploadedBody{}, nil, err
 	}
-	body := uploadedBody{Message: "success", StorageSessionID: session, SessionID: session}
+	body := uploadedBody{Message: "success", StorageSessionID: stored, SessionID: stored}
 	for i, sent := range f.files {
 		if problems[i] != nil {
 			body.Failed++
