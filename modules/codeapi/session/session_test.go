@@ -151,8 +151,12 @@ func TestWhatAProgramLeaves(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, same)
 		left := sandbox.Result{Outputs: []sandbox.File{
-			{Path: "same", Unchanged: true}, {Path: "changed", Content: []byte("after!")}, {Path: "made", Content: []byte("made")},
-			{Path: "fixed", Content: []byte("other")}, {Path: "large", Content: make([]byte, 1025)}, {Path: strings.Repeat("d/", 10) + "deep"},
+			{Path: "same", Unchanged: true},
+			{Path: "changed", Content: []byte("after!")},
+			{Path: "made", Content: []byte("made")},
+			{Path: "fixed", Content: []byte("other")},
+			{Path: "large", Content: make([]byte, 1025)},
+			{Path: strings.Repeat("d/", 10) + "deep"},
 		}}
 		p, err := w.Keep(ctx, left)
 		require.NoError(t, err)

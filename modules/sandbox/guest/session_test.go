@@ -78,7 +78,8 @@ open("large", "wb").truncate(2 << 20)`,
 		Args: []string{"a", "b"}, Env: map[string]string{"NAME": "value"},
 		Files: []sandbox.File{{Path: "__init__.py"}, {Path: "deep/__init__.py"}, {Path: "deep/mod.py", Content: []byte("VALUE = 7")}},
 		Inputs: []sandbox.File{
-			{Path: "in/a.txt", Content: []byte("hello")}, {Path: "fixed", Content: []byte("fixed"), ReadOnly: true},
+			{Path: "in/a.txt", Content: []byte("hello")},
+			{Path: "fixed", Content: []byte("fixed"), ReadOnly: true},
 			{Path: "same", Size: 5, Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("fixed")), nil }},
 		},
 		Collect: sandbox.Collect{MaxFiles: 10, MaxBytes: 1 << 20, Known: known("fixed")},
@@ -253,10 +254,7 @@ func TestJobsThatAreEnded(t *testing.T) {
 // nothing.
 func TestStartsThatFail(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "p") // its path is short
-	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o755))
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		config guest.Config
 		want   string
@@ -284,7 +282,7 @@ func TestStartsThatFail(t *testing.T) {
 	d := open(t, sandbox.Limits{})
 	ended, end := context.WithCancel(t.Context())
 	end()
-	_, err = d.Start(ended)
+	_, err := d.Start(ended)
 	require.Error(t, err)
 	_, err = bubblewrap.New(guest.Config{Limits: sandbox.Limits{Memory: 1}})
 	require.ErrorContains(t, err, "memory")
