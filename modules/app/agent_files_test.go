@@ -10,7 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/toolset"
+	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
 // invoke runs an agent to its end and returns what it was.
@@ -248,11 +248,11 @@ func toolsetFile(key string, tools int, more string) string {
 
 func (s *instance) apply(t *testing.T, files map[string]string) {
 	t.Helper()
-	var list []toolset.File
+	var list []toolsetfile.File
 	for name, text := range files {
-		list = append(list, toolset.File{Name: name, Content: []byte(text)})
+		list = append(list, toolsetfile.File{Name: name, Content: []byte(text)})
 	}
-	_, err := s.app.Toolsets.Service.Apply(t.Context(), list)
+	_, err := s.app.ToolsetFiles.Apply(t.Context(), list)
 	require.NoError(t, err)
 }
 

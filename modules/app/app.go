@@ -44,6 +44,7 @@ import (
 	composiotool "github.com/portico-run/portico/modules/tool/composio"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 // Version is the version of the program; the build sets it.
@@ -68,6 +69,7 @@ type App struct {
 	Credits      *billing.Module
 	PTC          *ptc.Module
 	Toolsets     *toolset.Module
+	ToolsetFiles *file.Service
 	Runs         *run.Module
 	Tools        *tool.Module
 	Resources    *resource.Resolver
@@ -87,7 +89,7 @@ type App struct {
 	composio  *composio.Client
 	pricer    *billing.Pricer
 	// invalid is what is wrong with the toolset files that were loaded.
-	invalid atomic.Pointer[[]toolset.FileProblem]
+	invalid atomic.Pointer[[]file.Problem]
 }
 
 // Open connects to the database and wires the modules. It starts nothing that
@@ -192,9 +194,14 @@ func (a *App) outside(box *secretbox.Box) error {
 		Egress: c.Composio.Egress, Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
 	})
 	a.Toolsets = toolset.New(toolset.Deps{
-		DB: a.DB, Box: box, Variables: a.variables(), Pricer: a.pricer, Rates: a.Credits.Service,
+		DB: a.DB, Box: box, Pricer: a.pricer, Rates: a.Credits.Service,
 		Provider: a.composio, Accounts: a.composio, SharedUser: c.Composio.User, Legacy: coded, Logger: a.Logger,
 	})
+	var keys []string
+	for _, t := range coded {
+		keys = append(keys, t.Key)
+	}
+	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Toolsets.Service, Variables: a.variables(), Pricer: a.pricer, Rates: a.Credits.Service, Coded: keys})
 	return nil
 }
 

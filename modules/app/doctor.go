@@ -73,7 +73,7 @@ func (a *App) checkToolsets(ctx context.Context) []Check {
 	if err != nil {
 		return []Check{{name, false, err.Error()}}
 	}
-	problems, err := a.Toolsets.Service.Check(ctx, files)
+	problems, err := a.ToolsetFiles.Check(ctx, files)
 	if err != nil {
 		return []Check{{name, false, err.Error()}}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/modules/toolset"
+	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
 // The failures of docs/wire/refly.md#regressions, by their numbers there.
@@ -62,7 +62,7 @@ func TestRegression0703ChildrenAreKeptWithoutAStream(t *testing.T) {
 func TestRegression0704PricesHaveMethodsAndCallsHaveCharges(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
-		_, err := s.app.Toolsets.Service.Apply(t.Context(), []toolset.File{{Name: "nano.yaml", Content: []byte(
+		_, err := s.app.ToolsetFiles.Apply(t.Context(), []toolsetfile.File{{Name: "nano.yaml", Content: []byte(
 			`{key: nano, name: Nano, billing: {generate-image: 16}, methods: [{name: text-to-image, endpoint: "https://example.com/t"}, {name: image-to-image, endpoint: "https://example.com/i"}]}`)}})
 		require.ErrorContains(t, err, `there is a price for "generate-image", which is no method of the toolset`)
 		require.ErrorContains(t, err, `method "text-to-image" has no price`)

@@ -12,16 +12,17 @@ import (
 	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 // toolsetFiles are what is loaded at boot. That of the bundled toolset is
 // left out where its upstream does not run.
-func (a *App) toolsetFiles() ([]toolset.File, error) {
+func (a *App) toolsetFiles() ([]file.File, error) {
 	dir := a.Config.Toolsets.Dir
 	if dir == "" {
 		return nil, nil
 	}
-	files, err := toolset.ReadFiles(dir)
+	files, err := file.Read(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		a.Logger.Warn("there is no folder of toolset files", "TOOLSETS_DIR", dir)
 		return nil, nil
@@ -46,7 +47,7 @@ func (a *App) loadToolsets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, problems, err := a.Toolsets.Service.Load(ctx, files)
+	report, problems, err := a.ToolsetFiles.Load(ctx, files)
 	if err != nil {
 		return fmt.Errorf("toolset files: %w", err)
 	}

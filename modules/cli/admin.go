@@ -15,7 +15,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/ptc"
-	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 func (c *cli) migrate() *cobra.Command {
@@ -152,12 +152,12 @@ func (c *cli) disable(use, short string, disabled bool) *cobra.Command {
 func (c *cli) toolset() *cobra.Command {
 	var path string
 	apply := c.command("apply", "Load toolset files, all or nothing", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		files, err := toolset.ReadFiles(path)
+		files, err := file.Read(path)
 		if err != nil {
 			return err
 		}
 		return c.with(cmd, func(ctx context.Context, a *app.App) error {
-			r, err := a.Toolsets.Service.Apply(ctx, files)
+			r, err := a.ToolsetFiles.Apply(ctx, files)
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ import (
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/catalogue/signature"
-	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 // Prices of the demo's model, in credits for a million tokens.
@@ -103,15 +103,15 @@ func (c *cli) demoAgentOn(ctx context.Context, options configs.Options, model *s
 
 // openShop loads the toolset of the made-up shop, under both of its keys.
 func openShop(ctx context.Context, a *app.App) error {
-	var files []toolset.File
+	var files []file.File
 	for _, key := range []string{demo.Shop, demo.PlainShop} {
 		content, err := demo.ShopFile(key)
 		if err != nil {
 			return err
 		}
-		files = append(files, toolset.File{Name: key, Content: content})
+		files = append(files, file.File{Name: key, Content: content})
 	}
-	_, err := a.Toolsets.Service.Apply(ctx, files)
+	_, err := a.ToolsetFiles.Apply(ctx, files)
 	return err
 }
 

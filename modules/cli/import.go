@@ -16,7 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/connector/rest/openapi"
-	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 // importToolset makes a toolset of an OpenAPI document.
@@ -48,7 +48,7 @@ func (c *cli) importToolset() *cobra.Command {
 			return err
 		}
 		return c.with(cmd, func(ctx context.Context, a *app.App) error {
-			if _, err := a.Toolsets.Service.Apply(ctx, []toolset.File{{Name: o.Key, Content: made.File}}); err != nil {
+			if _, err := a.ToolsetFiles.Apply(ctx, []file.File{{Name: o.Key, Content: made.File}}); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.stdout, "toolset %s: %d methods\n", o.Key, made.Methods)

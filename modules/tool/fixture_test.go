@@ -29,6 +29,7 @@ import (
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
@@ -126,8 +127,10 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
-	_, err = toolsets.Apply(t.Context(), []toolset.File{{Name: "test.yaml", Content: []byte(catalogue)}})
+	pricer, rates := billing.NewPricer(120*money.Credit), billing.New(billing.Deps{DB: db}).Service
+	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: pricer, Rates: rates, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
+	files := file.New(file.Deps{Inventory: toolsets, Pricer: pricer, Rates: rates, Coded: []string{"jina"}})
+	_, err = files.Apply(t.Context(), []file.File{{Name: "test.yaml", Content: []byte(catalogue)}})
 	require.NoError(t, err)
 	return wire(t, db, toolsets, "process-1", &upstream{})
 }

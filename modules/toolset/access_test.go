@@ -18,9 +18,7 @@ import (
 func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	system := map[string]string{
-		"Apply":     "loads what operators offer to all users",
-		"Check":     "reads files of operators and changes nothing",
-		"Load":      "loads what operators offer to all users",
+		"Store":     "writes what operators offer to all users",
 		"Inventory": "lists what operators offer to all users",
 		"Lost":      "the executor names the account's own user",
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 // drawToolset draws a toolset file without its key. Each part is there or not,
@@ -86,15 +87,15 @@ func drawMethod(t *rapid.T, name string, prices map[string]any) map[string]any {
 	return m
 }
 
-func asFile(t require.TestingT, key string, spec map[string]any) []toolset.File {
+func asFile(t require.TestingT, key string, spec map[string]any) []file.File {
 	content, err := json.Marshal(spec) // JSON is YAML
 	require.NoError(t, err)
-	return []toolset.File{{Name: "drawn.yaml", Content: []byte(strings.Replace(string(content), "{", `{"key":"`+key+`",`, 1))}}
+	return []file.File{{Name: "drawn.yaml", Content: []byte(strings.Replace(string(content), "{", `{"key":"`+key+`",`, 1))}}
 }
 
 // reads is what the readers of a toolset say about it, with its key and its
 // ids left out.
-func reads(t *testing.T, s *toolset.Service, key string) []any {
+func reads(t *testing.T, s *inventory, key string) []any {
 	t.Helper()
 	ctx := t.Context()
 	found, err := s.Identify(ctx, anna, key)
@@ -147,7 +148,7 @@ func TestApplyingAFileDoesNotDependOnWhatStoodThere(t *testing.T) {
 				cmpopts.IgnoreFields(toolset.Toolset{}, "Key", "ToolsetID"), cmpopts.IgnoreUnexported(toolset.Toolset{}, toolset.InventoryItem{}, billing.PriceList{}),
 				cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty(),
 			}
-			if diff := cmp.Diff(toolset.Rows(t, s, alone), toolset.Rows(t, s, after)); diff != "" {
+			if diff := cmp.Diff(toolset.Rows(t, s.Service, alone), toolset.Rows(t, s.Service, after)); diff != "" {
 				rt.Fatalf("rows (- alone, + after another file):\n%s", diff)
 			}
 			if diff := cmp.Diff(reads(t, s, alone), reads(t, s, after), options); diff != "" {
@@ -169,8 +170,8 @@ func TestReadersSeeAFileAppliedInTheSameMoment(t *testing.T) {
 		s.Now = func() time.Time { return now }
 		for i, endpoint := range []string{"https://a.test", "https://b.test", "https://c.test"} {
 			now = now.Add(-time.Duration(i) * time.Second)
-			file := fmt.Sprintf(`{key: good, name: Good, billing: 0, methods: [{name: read, endpoint: %q}]}`, endpoint)
-			_, err := s.Apply(t.Context(), []toolset.File{{Name: "good.yaml", Content: []byte(file)}})
+			text := fmt.Sprintf(`{key: good, name: Good, billing: 0, methods: [{name: read, endpoint: %q}]}`, endpoint)
+			_, err := s.Apply(t.Context(), []file.File{{Name: "good.yaml", Content: []byte(text)}})
 			require.NoError(t, err)
 			found, err := s.Identify(t.Context(), anna, "good")
 			require.NoError(t, err)
@@ -189,7 +190,7 @@ func TestABrokenToolsetStopsNoOther(t *testing.T) {
 		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		good := `{key: good, name: Good, billing: 0, methods: [{name: read, endpoint: "https://a.test"}]}`
-		_, err = s.Apply(t.Context(), []toolset.File{{Name: "good.yaml", Content: []byte(good)}})
+		_, err = s.Apply(t.Context(), []file.File{{Name: "good.yaml", Content: []byte(good)}})
 		require.NoError(t, err)
 		for _, spoil := range []string{
 			`UPDATE toolset_inventory SET egress = '', updated_at = ? WHERE key = 'weather'`,

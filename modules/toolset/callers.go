@@ -21,8 +21,8 @@ type Callers struct {
 
 // The names of callers in toolset files.
 const (
-	callDirect = "direct"
-	callCode   = "code"
+	CallDirect = "direct"
+	CallCode   = "code"
 )
 
 // serverMark in a name says that the tool is one of a tool server's, such as
@@ -36,7 +36,7 @@ func callersOf(name, allowed string) Callers {
 		return Callers{Direct: true, Code: true, CodeFirst: strings.Contains(name, serverMark)}
 	}
 	list := strings.Split(allowed, ",")
-	c := Callers{Direct: slices.Contains(list, callDirect), Code: slices.Contains(list, callCode)}
+	c := Callers{Direct: slices.Contains(list, CallDirect), Code: slices.Contains(list, CallCode)}
 	c.Both = c.Direct && c.Code
 	return c
 }
@@ -51,11 +51,11 @@ func (c Callers) OfferedDirectly(writesCode bool) bool {
 func (c Callers) Names() []string {
 	switch {
 	case c.Both:
-		return []string{callDirect, callCode}
+		return []string{CallDirect, CallCode}
 	case c.CodeFirst, !c.Direct:
-		return []string{callCode}
+		return []string{CallCode}
 	case !c.Code:
-		return []string{callDirect}
+		return []string{CallDirect}
 	}
 	return nil
 }

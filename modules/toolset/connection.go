@@ -53,7 +53,7 @@ func (s *Service) app(ctx context.Context, key string) (inventoryRow, error) {
 		return inventoryRow{}, errNoProvider(key)
 	}
 	item, err := s.rows.inventory(s.DB.Read(ctx), key)
-	if err == nil && item.Type != typeOAuth {
+	if err == nil && item.Type != TypeOAuth {
 		err = errs.Newf(errs.Invalid, "Toolset %s needs no connection of the user's.", key)
 	}
 	return item, err
@@ -132,7 +132,7 @@ func (s *Service) Disconnect(ctx context.Context, a actor.Actor, key string) err
 		if err := s.rows.deleteConnection(tx, a.UID, key); err != nil {
 			return err
 		}
-		if err := s.rows.uninstall(tx, a.UID, key, authOAuth, s.Now()); err != nil {
+		if err := s.rows.uninstall(tx, a.UID, key, AuthOAuth, s.Now()); err != nil {
 			return err
 		}
 		return s.audit(tx, a, "connection.revoke", key, map[string]string{"account": account})
@@ -162,7 +162,7 @@ func (s *Service) installConnected(tx database.Tx, uid string, item inventoryRow
 	case err != nil && !errors.Is(err, database.ErrNotFound):
 		return err
 	}
-	now, authType := s.Now(), authOAuth
+	now, authType := s.Now(), AuthOAuth
 	before, err := s.rows.own(tx.Handle, uid, item.Key)
 	if errors.Is(err, database.ErrNotFound) {
 		return s.rows.insertToolset(tx, toolsetRow{

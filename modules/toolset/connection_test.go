@@ -20,6 +20,7 @@ import (
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/composio/composiotest"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 // connectedFile is two toolsets of the provider.
@@ -30,7 +31,7 @@ const connectedFile = `
 `
 
 // connected is a service with the provider's stand-in.
-func connected(t *testing.T, db *database.DB) (*toolset.Service, *composiotest.Server) {
+func connected(t *testing.T, db *database.DB) (*inventory, *composiotest.Server) {
 	t.Helper()
 	s := service(t, db)
 	server := composiotest.Start(t)
@@ -42,8 +43,8 @@ func connected(t *testing.T, db *database.DB) (*toolset.Service, *composiotest.S
 		Timeout: 5 * time.Second, CacheLife: time.Minute, Upstream: upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20}),
 	})
 	deps.Provider, deps.Accounts, deps.SharedUser, deps.Logger = client, client, "refly_global", slog.New(slog.DiscardHandler)
-	made := toolset.New(deps).Service
-	_, err := made.Apply(t.Context(), []toolset.File{{Name: "connected.yaml", Content: []byte(connectedFile)}})
+	made := inventoryOf(t, deps)
+	_, err := made.Apply(t.Context(), []file.File{{Name: "connected.yaml", Content: []byte(connectedFile)}})
 	require.NoError(t, err)
 	return made, server
 }
@@ -124,7 +125,7 @@ func TestTheSharedAccountIsMadeOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 16 {
 			wg.Go(func() {
-				process := []*toolset.Service{s, other}[i%2]
+				process := []*toolset.Service{s.Service, other}[i%2]
 				found, err := process.Identify(t.Context(), ben, "alpha_vantage")
 				if err == nil {
 					_, _, err = process.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
@@ -153,7 +154,7 @@ func TestTheSharedAccountIsMadeOnce(t *testing.T) {
 		require.NoError(t, err)
 
 		// Another key is another account; the old one is ended.
-		_, err = s.Apply(t.Context(), []toolset.File{{Name: "connected.yaml", Content: []byte(strings.Replace(connectedFile, "the-shared-key", "the-next-key", 1))}})
+		_, err = s.Apply(t.Context(), []file.File{{Name: "connected.yaml", Content: []byte(strings.Replace(connectedFile, "the-shared-key", "the-next-key", 1))}})
 		require.NoError(t, err)
 		found, err = s.Identify(t.Context(), ben, "alpha_vantage")
 		require.NoError(t, err)
@@ -206,7 +207,7 @@ func TestTiersNeedRates(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		f := []toolset.File{{Name: "x.yaml", Content: []byte(`{key: gmail, name: G, type: external_oauth, billing: {_default: {tier: standard}}}`)}}
+		f := []file.File{{Name: "x.yaml", Content: []byte(`{key: gmail, name: G, type: external_oauth, billing: {_default: {tier: standard}}}`)}}
 		_, err := s.Apply(t.Context(), f)
 		require.ErrorContains(t, err, `toolset gmail: price of "_default": the provider has no rates`)
 		require.NoError(t, billing.New(billing.Deps{DB: db}).Service.SetRates(t.Context(), "composio", billing.Rates{Standard: 299_000, Premium: 897_000, Margin: 1_000_000}))

@@ -54,7 +54,7 @@ type instanceBody struct {
 
 func toInstance(i Instance) instanceBody {
 	return instanceBody{
-		ToolsetID: i.ToolsetID, Name: i.Name, Key: i.Key, AuthType: cmp.Or(i.AuthType, authConfigBased), Global: i.Global, Enabled: i.Enabled, Config: i.Config,
+		ToolsetID: i.ToolsetID, Name: i.Name, Key: i.Key, AuthType: cmp.Or(i.AuthType, AuthConfigBased), Global: i.Global, Enabled: i.Enabled, Config: i.Config,
 		CreatedAt: &i.CreatedAt, UpdatedAt: &i.UpdatedAt,
 	}
 }
@@ -132,7 +132,7 @@ func (c controller) tools(ctx context.Context, who actor.Actor, in *toolsInput) 
 	for _, name := range t.Builtin {
 		if in.IsGlobal != "false" && in.Enabled != "false" {
 			bodies = append(bodies, genericBody{
-				Type: "regular", ID: name, Name: name, Builtin: true, Toolset: &instanceBody{ToolsetID: "builtin", Key: name, Name: name, AuthType: authConfigBased, Enabled: true, Global: true, Definition: t.definition(name)},
+				Type: "regular", ID: name, Name: name, Builtin: true, Toolset: &instanceBody{ToolsetID: "builtin", Key: name, Name: name, AuthType: AuthConfigBased, Enabled: true, Global: true, Definition: t.definition(name)},
 			})
 		}
 	}
@@ -151,7 +151,7 @@ func (c controller) tools(ctx context.Context, who actor.Actor, in *toolsInput) 
 	for _, item := range t.Unauthorized {
 		if all {
 			bodies = append(bodies, genericBody{
-				Type: "external_oauth", ID: item.Key, Name: item.Name, Toolset: &instanceBody{ToolsetID: item.Key, Key: item.Key, Name: item.Name, AuthType: authOAuth, Definition: t.definition(item.Key)},
+				Type: "external_oauth", ID: item.Key, Name: item.Name, Toolset: &instanceBody{ToolsetID: item.Key, Key: item.Key, Name: item.Name, AuthType: AuthOAuth, Definition: t.definition(item.Key)},
 			})
 		}
 	}

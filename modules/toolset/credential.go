@@ -76,6 +76,15 @@ type stored struct {
 	Service     string         `json:"service,omitempty"`
 }
 
+// plain is the form in which an operator's credential is sealed; nil for none.
+func (c *Credential) plain() []byte {
+	if c == nil {
+		return nil
+	}
+	text, _ := json.Marshal(stored{Type: c.Type, Name: c.Name, Username: c.Username, Value: c.Value.Reveal()}) //nolint:gosec // it is sealed; texts always have a JSON form
+	return text
+}
+
 // parseCredential reads an opened credential: one of ours, the object a user
 // sent as authData, or a bare API key.
 func parseCredential(opened []byte) (Credential, error) {

@@ -10,8 +10,6 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
-	"github.com/portico-run/portico/internal/money"
-	"github.com/portico-run/portico/modules/billing"
 )
 
 // Exec runs SQL for a test.
@@ -65,10 +63,4 @@ func Rows(t *testing.T, s *Service, key string) map[string][]map[string]any {
 		out[table] = rows
 	}
 	return out
-}
-
-// CheckFile checks one file.
-func CheckFile(content []byte) error {
-	_, problems := checkFiles([]File{{Name: "f", Content: content}}, nil, billing.NewPricer(120*money.Credit), nil)
-	return joinProblems(problems)
 }

@@ -162,21 +162,21 @@ func (s *Service) formOf(r inventoryRow) (installForm, error) {
 			return f, broken(r.Key, fmt.Errorf("what is given for it: %w", err))
 		}
 	}
-	if l, ok := s.legacy[r.Key]; ok && r.Type == typeRegular && len(f.patterns) == 0 {
+	if l, ok := s.legacy[r.Key]; ok && r.Type == TypeRegular && len(f.patterns) == 0 {
 		var items []Item
 		if err := json.Unmarshal(l.CredentialItems, &items); err != nil {
 			return f, broken(r.Key, fmt.Errorf("what is given for it: %w", err))
 		}
-		f.patterns = []Pattern{{Type: authCredentials, CredentialItems: items}}
+		f.patterns = []Pattern{{Type: AuthCredentials, CredentialItems: items}}
 		if err := json.Unmarshal(l.ConfigItems, &f.items); err != nil {
 			return f, broken(r.Key, fmt.Errorf("what is given for it: %w", err))
 		}
 	}
 	switch {
-	case r.Type == typeOAuth && len(f.patterns) == 0:
-		f.patterns = []Pattern{{Type: authOAuth, Provider: composioName}}
-	case r.Type == typeAPIKey && len(f.patterns) == 0:
-		f.patterns = []Pattern{{Type: authCredentials, CredentialItems: []Item{{Key: "apiKey", InputMode: "text", Required: true}}}}
+	case r.Type == TypeOAuth && len(f.patterns) == 0:
+		f.patterns = []Pattern{{Type: AuthOAuth, Provider: ComposioProvider}}
+	case r.Type == TypeAPIKey && len(f.patterns) == 0:
+		f.patterns = []Pattern{{Type: AuthCredentials, CredentialItems: []Item{{Key: "apiKey", InputMode: "text", Required: true}}}}
 	}
 	return f, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 const installable = `
@@ -34,7 +35,7 @@ func TestAUserInstallsChangesAndUninstalls(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s, _ := connected(t, db)
-		_, err := s.Apply(t.Context(), append(files(t, "weather.yaml"), toolset.File{Name: "mail.yaml", Content: []byte(installable)}))
+		_, err := s.Apply(t.Context(), append(files(t, "weather.yaml"), file.File{Name: "mail.yaml", Content: []byte(installable)}))
 		require.NoError(t, err)
 		refused := func(code errs.Code, says string, in toolset.Upsert) {
 			t.Helper()
@@ -144,7 +145,7 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), []toolset.File{{Name: "p.yaml", Content: []byte("{key: perplexity, name: Perplexity, egress: {allow: [127.0.0.0/8]}, credential: {value: operators-key}, config: {baseUrl: 'http://127.0.0.1:9'}}")}})
+		_, err := s.Apply(t.Context(), []file.File{{Name: "p.yaml", Content: []byte("{key: perplexity, name: Perplexity, egress: {allow: [127.0.0.0/8]}, credential: {value: operators-key}, config: {baseUrl: 'http://127.0.0.1:9'}}")}})
 		require.NoError(t, err)
 		before, err := s.Identify(t.Context(), anna, "perplexity")
 		require.NoError(t, err)

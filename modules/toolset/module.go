@@ -18,8 +18,6 @@ import (
 type Deps struct {
 	DB  *database.DB
 	Box *secretbox.Box
-	// Variables are what ${NAME} in a toolset file stands for.
-	Variables map[string]string
 	// Pricer reads price lists, Rates what providers take.
 	Pricer *billing.Pricer
 	Rates  Rates

@@ -21,8 +21,8 @@ type Provider interface {
 	Tools(ctx context.Context, toolkit string) ([]composio.Tool, error)
 }
 
-// composioName is the provider in tool_provider_billing.
-const composioName = "composio"
+// ComposioProvider is the provider in tool_provider_billing.
+const ComposioProvider = "composio"
 
 // errNoProvider is why a toolset of the provider does nothing here.
 func errNoProvider(key string) error {
@@ -43,7 +43,7 @@ func (s *Service) provided(ctx context.Context, h database.Handle, uid string, t
 	if t.Egress, err = item.egress(); err != nil {
 		return t, err
 	}
-	rates, err := s.Rates.Rates(ctx, composioName)
+	rates, err := s.Rates.Rates(ctx, ComposioProvider)
 	if err != nil {
 		return t, err
 	}

@@ -18,10 +18,10 @@ import (
 
 // Values of toolsets.auth_type.
 const (
-	authOAuth       = "oauth"
-	authExternalKey = "external_apikey"
-	authConfigBased = "config_based"
-	authCredentials = "credentials"
+	AuthOAuth       = "oauth"
+	AuthExternalKey = "external_apikey"
+	AuthConfigBased = "config_based"
+	AuthCredentials = "credentials"
 )
 
 // Identify says what a key means to the caller. The first of these counts: a
@@ -78,9 +78,9 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 func (s *Service) kindOf(authType, key string) Kind {
 	_, coded := s.legacy[key]
 	switch {
-	case authType == authOAuth:
+	case authType == AuthOAuth:
 		return ComposioOAuth
-	case authType == authExternalKey:
+	case authType == AuthExternalKey:
 		return ComposioAPIKey
 	case coded:
 		return LegacySDK
@@ -144,7 +144,7 @@ func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
 	if p.egress, err = item.egress(); err != nil {
 		return p, err
 	}
-	if p.prices, err = s.Pricer.ParsePrices(deref(item.CreditBilling), priced(p.methods)); err != nil {
+	if p.prices, err = s.Pricer.ParsePrices(deref(item.CreditBilling), Priced(p.methods)); err != nil {
 		return p, broken(item.Key, fmt.Errorf("prices: %w", err))
 	}
 	s.parsed.mu.Lock()
@@ -153,8 +153,8 @@ func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
 	return p, nil
 }
 
-// priced picks those fields of methods that prices depend on.
-func priced(methods []Method) []billing.Priced {
+// Priced picks those fields of methods that prices depend on.
+func Priced(methods []Method) []billing.Priced {
 	out := make([]billing.Priced, len(methods))
 	for i, m := range methods {
 		out[i] = billing.Priced{Name: m.Name, Request: m.Request, Response: m.Response, Rules: m.Rules, TokenPricing: m.TokenPricing}

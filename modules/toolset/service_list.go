@@ -41,7 +41,7 @@ func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
 		items = append(items, InventoryItem{Key: key, Name: key, Type: "builtin", Builtin: true})
 	}
 	for _, r := range rows {
-		if r.Type != typeRegular && !s.Provider.Connected() {
+		if r.Type != TypeRegular && !s.Provider.Connected() {
 			continue
 		}
 		item, err := s.describe(h, r)
@@ -67,7 +67,7 @@ func (s *Service) describe(h database.Handle, r inventoryRow) (InventoryItem, er
 	item.Patterns, item.Items = form.patterns, form.items
 	l, coded := s.legacy[r.Key]
 	switch {
-	case r.Type != typeRegular:
+	case r.Type != TypeRegular:
 		return item, nil
 	case coded:
 		item.methods = l.methods
@@ -154,10 +154,10 @@ func (s *Service) Tools(ctx context.Context, a actor.Actor) (Tools, error) {
 	}
 	for _, r := range rows {
 		switch {
-		case deref(r.AuthType) != authOAuth && deref(r.AuthType) != authExternalKey:
+		case deref(r.AuthType) != AuthOAuth && deref(r.AuthType) != AuthExternalKey:
 			t.Regular = append(t.Regular, instanceOf(r))
 		case !s.Provider.Connected():
-		case deref(r.AuthType) == authExternalKey:
+		case deref(r.AuthType) == AuthExternalKey:
 			t.Regular = append(t.Regular, instanceOf(r))
 		case slices.Contains(accounts, r.Key):
 			t.OAuth = append(t.OAuth, instanceOf(r))
@@ -165,7 +165,7 @@ func (s *Service) Tools(ctx context.Context, a actor.Actor) (Tools, error) {
 	}
 	for _, item := range inventory {
 		t.Definitions[item.Key] = item
-		if item.Type == typeOAuth && !slices.Contains(accounts, item.Key) {
+		if item.Type == TypeOAuth && !slices.Contains(accounts, item.Key) {
 			t.Unauthorized = append(t.Unauthorized, item)
 		}
 	}

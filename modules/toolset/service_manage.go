@@ -97,34 +97,34 @@ func (s *Service) credentialOf(ctx context.Context, a actor.Actor, item inventor
 		if len(in.AuthData) > 0 {
 			return "", nil, errBadUpsert.Do(fmt.Sprintf("Toolset %s takes no credential; leave authData out.", item.Key))
 		}
-		return authConfigBased, nil, nil
+		return AuthConfigBased, nil, nil
 	}
 	asked := in.AuthType
 	if asked == "" {
 		return "", nil, errBadUpsert.Do("authType must be there: " + strings.Join(typesOf(form.patterns), " or ") + ".")
 	}
-	if asked == authExternalKey {
-		asked = authCredentials // the name of the column, not of a pattern
+	if asked == AuthExternalKey {
+		asked = AuthCredentials // the name of the column, not of a pattern
 	}
 	i := slices.IndexFunc(form.patterns, func(p Pattern) bool { return p.Type == asked })
 	if i < 0 {
 		return "", nil, errBadUpsert.Do(fmt.Sprintf("authType %s does not go with %s; it takes %s.", in.AuthType, item.Key, strings.Join(typesOf(form.patterns), " or ")))
 	}
 	switch {
-	case asked == authOAuth:
+	case asked == AuthOAuth:
 		account, err := s.rows.connection(s.DB.Read(ctx), a.UID, item.Key)
 		if err == nil && account == "" {
 			err = errBadUpsert.Do("Connect the account first: POST /v1/tool/composio/" + item.Key + "/authorize.")
 		}
-		return authOAuth, nil, err
-	case asked == authConfigBased:
-		return authConfigBased, nil, nil
+		return AuthOAuth, nil, err
+	case asked == AuthConfigBased:
+		return AuthConfigBased, nil, nil
 	}
 	sealed, err = s.sealed(form.patterns[i].CredentialItems, in.AuthData)
-	if item.Type == typeAPIKey {
-		return authExternalKey, sealed, err
+	if item.Type == TypeAPIKey {
+		return AuthExternalKey, sealed, err
 	}
-	return authCredentials, sealed, err
+	return AuthCredentials, sealed, err
 }
 
 func typesOf(patterns []Pattern) []string {

@@ -22,13 +22,6 @@ const (
 	ConfigBased    Kind = "config_based"
 )
 
-// Types of the inventory.
-const (
-	typeRegular = "regular"
-	typeOAuth   = "external_oauth"
-	typeAPIKey  = "external_apikey"
-)
-
 // Toolset is what a key means to one caller.
 type Toolset struct {
 	Key       string
@@ -97,7 +90,7 @@ type Adapter struct {
 	// method.
 	Idempotent bool `json:"idempotent,omitempty" yaml:"idempotent"`
 	// Polling says how to wait for an upstream that only starts a task.
-	Polling *Polling `json:"polling,omitempty" yaml:"polling"`
+	Polling *Polling `json:"polling,omitempty" yaml:"-"`
 }
 
 // Polling is how an asynchronous upstream is asked about a task:

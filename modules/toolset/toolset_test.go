@@ -23,6 +23,7 @@ import (
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -42,16 +43,34 @@ const key = "sk-upstream-1234"
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
 
-func service(t *testing.T, db *database.DB) *toolset.Service {
+// inventory is the service with the files that fill it.
+type inventory struct {
+	*toolset.Service
+	*applier
+}
+
+type applier = file.Service
+
+func service(t *testing.T, db *database.DB) *inventory {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
 		toolset.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	return toolset.New(toolset.Deps{DB: db, Pricer: billing.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box, Variables: map[string]string{
-		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key,
-	}}).Service
+	return inventoryOf(t, toolset.Deps{
+		DB: db, Pricer: billing.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box,
+	})
+}
+
+func inventoryOf(t *testing.T, d toolset.Deps) *inventory {
+	t.Helper()
+	s := toolset.New(d).Service
+	f := file.Deps{Inventory: s, Pricer: d.Pricer, Rates: d.Rates, Variables: map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key}}
+	for _, l := range d.Legacy {
+		f.Coded = append(f.Coded, l.Key)
+	}
+	return &inventory{s, file.New(f)}
 }
 
 func coded(t *testing.T) []legacy.Toolset {
@@ -61,13 +80,13 @@ func coded(t *testing.T) []legacy.Toolset {
 	return all
 }
 
-func files(t *testing.T, names ...string) []toolset.File {
+func files(t *testing.T, names ...string) []file.File {
 	t.Helper()
-	var out []toolset.File
+	var out []file.File
 	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join("testdata", name))
 		require.NoError(t, err)
-		out = append(out, toolset.File{Name: name, Content: content})
+		out = append(out, file.File{Name: name, Content: content})
 	}
 	return out
 }
@@ -132,7 +151,7 @@ func TestApplySwitchesOffWhatIsGone(t *testing.T) {
 		whole := string(fs[0].Content)
 		i, j := strings.Index(whole, "  - name: report"), strings.Index(whole, "---\n")
 		cut := strings.Replace(whole[:i]+whole[j:], `, report: {enabled: true, type: per_quantity, quantityField: text, creditsPerUnit: 1}`, "", 1)
-		_, err = s.Apply(t.Context(), []toolset.File{{Name: "w", Content: []byte(cut)}})
+		_, err = s.Apply(t.Context(), []file.File{{Name: "w", Content: []byte(cut)}})
 		require.NoError(t, err)
 
 		now, err := s.Identify(t.Context(), anna, "weather")
@@ -149,21 +168,6 @@ func TestApplySwitchesOffWhatIsGone(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = s.Method(t.Context(), anna, now, "report")
 		require.NoError(t, err)
-	})
-}
-
-func TestApplyReportsEveryProblemWithItsLineAndStoresNothing(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := service(t, db)
-		_, err := s.Apply(t.Context(), append(files(t, "weather.yaml", "bad.yaml"),
-			toolset.File{Name: "twice.yaml", Content: []byte("key: weather\nname: W\nbilling: 0\nmethods: [{name: a, endpoint: /a}]\n")},
-			toolset.File{Name: "syntax.yaml", Content: []byte("key: [unclosed\n")}))
-		require.Error(t, err)
-		golden(t, "bad.txt", err.Error()+"\n")
-		items, err := s.Inventory(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, slices.DeleteFunc(items, func(i toolset.InventoryItem) bool { return i.Builtin }))
 	})
 }
 
@@ -397,18 +401,5 @@ func TestServersAreNotExported(t *testing.T) {
 		require.Empty(t, all)
 		require.Len(t, failures, 1)
 		require.Equal(t, errs.ToolsetMissing, errs.CodeOf(failures[0].Problem))
-	})
-}
-
-func FuzzApply(f *testing.F) {
-	for _, name := range []string{"weather.yaml", "bad.yaml"} {
-		content, err := os.ReadFile(filepath.Join("testdata", name))
-		require.NoError(f, err)
-		f.Add(content)
-	}
-	f.Add([]byte("a: &a [*a, *a]\n"))
-	f.Add([]byte("key: x\nmethods: [{request: {<<: {a: 1}, 1: 2, d: 2020-01-01, f: .inf}}]\n"))
-	f.Fuzz(func(_ *testing.T, content []byte) {
-		_ = toolset.CheckFile(content) // must not panic or hang
 	})
 }

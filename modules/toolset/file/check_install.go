@@ -1,38 +1,33 @@
-package toolset
+package file
 
 import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/portico-run/portico/modules/toolset"
 )
 
 // installation reads what a user gives to install a toolset, and what the
 // toolset of everybody is configured with.
 func (c *checker) installation(s spec, i *item) {
-	i.patterns, i.items = "[]", "[]"
-	var patterns []Pattern
-	if c.read(s.AuthPatterns, "authPatterns", &patterns) {
-		i.patterns = jsonText(patterns)
-		for _, p := range patterns {
-			if !slices.Contains([]string{authCredentials, authOAuth, authConfigBased}, p.Type) {
+	if c.read(s.AuthPatterns, "authPatterns", &i.Patterns) {
+		for _, p := range i.Patterns {
+			if !slices.Contains([]string{toolset.AuthCredentials, toolset.AuthOAuth, toolset.AuthConfigBased}, p.Type) {
 				c.problem(s.AuthPatterns.node.Line, "authPatterns: type %q must be credentials, oauth or config_based", p.Type)
 			}
 			c.checkItems(s.AuthPatterns, p.CredentialItems)
 		}
 	}
-	var items []Item
-	if c.read(s.ConfigItems, "configItems", &items) {
-		i.items = jsonText(items)
-		c.checkItems(s.ConfigItems, items)
+	if c.read(s.ConfigItems, "configItems", &i.Items) {
+		c.checkItems(s.ConfigItems, i.Items)
 	}
-	var config map[string]any
-	if c.read(s.Config, "config", &config) {
-		for name, v := range config {
+	if c.read(s.Config, "config", &i.Config) {
+		for name, v := range i.Config {
 			if text, ok := v.(string); ok {
-				config[name] = c.expand(s.Config.node.Line, text)
+				i.Config[name] = c.expand(s.Config.node.Line, text)
 			}
 		}
-		i.config = jsonText(config)
 	}
 }
 
@@ -53,7 +48,7 @@ func (c *checker) read(t tree, name string, into any) bool {
 	return err == nil
 }
 
-func (c *checker) checkItems(t tree, items []Item) {
+func (c *checker) checkItems(t tree, items []toolset.Item) {
 	modes := []string{"text", "textarea", "number", "select", "multiSelect", "radio", "switch"}
 	for _, i := range items {
 		switch {
@@ -65,9 +60,4 @@ func (c *checker) checkItems(t tree, items []Item) {
 			c.problem(t.node.Line, "item %s has no options", i.Key)
 		}
 	}
-}
-
-func jsonText(v any) string {
-	text, _ := json.Marshal(v) // it was decoded from JSON
-	return string(text)
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -17,100 +15,35 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 )
 
-// Report says what Apply did, by toolset key in the order of the files.
+// Report says what Store did, by toolset key in the order of the specs.
 type Report struct{ Created, Updated, Unchanged []string }
 
-// Apply loads toolset files into the inventory, all or nothing. Whatever was
-// there before, a toolset then is what its file says, as if the database had
-// been empty. Applying the same files again changes nothing. Toolsets without
-// a file stay as they are. The error lists everything that is wrong, as
-// file:line: message.
-func (s *Service) Apply(ctx context.Context, files []File) (Report, error) {
-	items, problems, err := s.check(ctx, files)
-	if err != nil || len(problems) > 0 {
-		return Report{}, errors.Join(joinProblems(problems), err)
-	}
-	return s.storeItems(ctx, items)
-}
-
-// Load is Apply for a server that starts: a file that is not valid is left out,
-// whole, with what is wrong with it; its toolsets stay as they are.
-func (s *Service) Load(ctx context.Context, files []File) (Report, []FileProblem, error) {
-	items, problems, err := s.check(ctx, files)
-	if err != nil {
-		return Report{}, problems, err
-	}
-	report, err := s.storeItems(ctx, valid(items, problems))
-	return report, problems, err
-}
-
-// valid are the items of files with which nothing is wrong.
-func valid(items []item, problems []FileProblem) []item {
-	return slices.DeleteFunc(slices.Clone(items), func(i item) bool {
-		return slices.ContainsFunc(problems, func(p FileProblem) bool { return p.File == i.file })
-	})
-}
-
-// Check says what is wrong with toolset files, by file and line, and changes
-// nothing.
-func (s *Service) Check(ctx context.Context, files []File) ([]FileProblem, error) {
-	_, problems, err := s.check(ctx, files)
-	return problems, err
-}
-
-func (s *Service) check(ctx context.Context, files []File) ([]item, []FileProblem, error) {
-	items, problems := checkFiles(files, s.Variables, s.Pricer, slices.Collect(maps.Keys(s.legacy)))
-	wrong, err := s.checkRates(ctx, valid(items, problems))
-	problems = append(problems, wrong...)
-	sortProblems(problems)
-	return items, problems, err
-}
-
-func (s *Service) storeItems(ctx context.Context, items []item) (Report, error) {
-	report, err := s.store(ctx, items)
-	if database.IsDuplicate(err) { // another process applied the same files
-		report, err = s.store(ctx, items)
+// Store writes toolsets into the inventory, all or none. Whatever was there
+// before, a toolset then is what its spec says. Storing the same again changes
+// nothing. Toolsets that are not among them stay as they are.
+func (s *Service) Store(ctx context.Context, specs []Spec) (Report, error) {
+	report, err := s.store(ctx, specs)
+	if database.IsDuplicate(err) { // another process stores the same
+		report, err = s.store(ctx, specs)
 	}
 	return report, err
 }
 
-// checkRates refuses prices by tiers of a provider whose rates nobody has set: a
-// call would have no price.
-func (s *Service) checkRates(ctx context.Context, items []item) ([]FileProblem, error) {
-	if !slices.ContainsFunc(items, func(i item) bool { return i.kind != typeRegular }) {
-		return nil, nil
-	}
-	rates, err := s.Rates.Rates(ctx, composioName)
-	if err != nil {
-		return nil, err
-	}
-	var problems []FileProblem
-	for _, i := range items {
-		if i.kind == typeRegular {
-			continue
-		}
-		if _, err := s.Pricer.ParseProvided(i.prices, rates); err != nil {
-			problems = append(problems, FileProblem{File: i.file, Line: i.line, Message: fmt.Sprintf("toolset %s: %s", i.key, strings.ReplaceAll(err.Error(), "\n", "; "))})
-		}
-	}
-	return problems, nil
-}
-
-func (s *Service) store(ctx context.Context, items []item) (Report, error) {
+func (s *Service) store(ctx context.Context, specs []Spec) (Report, error) {
 	var r Report
 	err := s.DB.InTx(ctx, func(tx database.Tx) error {
 		r = Report{}
-		for _, i := range items {
+		for _, i := range specs {
 			created, changed, err := s.applyItem(tx, i)
 			switch {
 			case err != nil:
-				return fmt.Errorf("toolset %s: %w", i.key, err)
+				return fmt.Errorf("toolset %s: %w", i.Key, err)
 			case created:
-				r.Created = append(r.Created, i.key)
+				r.Created = append(r.Created, i.Key)
 			case changed:
-				r.Updated = append(r.Updated, i.key)
+				r.Updated = append(r.Updated, i.Key)
 			default:
-				r.Unchanged = append(r.Unchanged, i.key)
+				r.Unchanged = append(r.Unchanged, i.Key)
 			}
 		}
 		return nil
@@ -118,9 +51,9 @@ func (s *Service) store(ctx context.Context, items []item) (Report, error) {
 	return r, err
 }
 
-func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err error) {
+func (s *Service) applyItem(tx database.Tx, i Spec) (created, changed bool, err error) {
 	now := s.Now()
-	before, err := s.rows.anyInventory(tx.Handle, i.key)
+	before, err := s.rows.anyInventory(tx.Handle, i.Key)
 	created = errors.Is(err, database.ErrNotFound)
 	if err != nil && !created {
 		return false, false, err
@@ -134,7 +67,7 @@ func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err 
 		if err := s.rows.insertInventory(tx, s.inventoryOf(i, now)); err != nil {
 			return false, false, err
 		}
-		if err := s.auditCredential(tx, i.key, i.credential != nil); err != nil {
+		if err := s.auditCredential(tx, i.Key, i.Credential != nil); err != nil {
 			return false, false, err
 		}
 	}
@@ -159,10 +92,10 @@ func (s *Service) applyItem(tx database.Tx, i item) (created, changed bool, err 
 		// until this moment moves.
 		_, credential := columns["api_key"]
 		columns["updated_at"] = now
-		if err := s.rows.updateInventory(tx, i.key, columns); err != nil {
+		if err := s.rows.updateInventory(tx, i.Key, columns); err != nil {
 			return false, changed, err
 		}
-		err = s.auditCredential(tx, i.key, credential)
+		err = s.auditCredential(tx, i.Key, credential)
 	}
 	return false, changed, err
 }
@@ -175,13 +108,26 @@ func (s *Service) auditCredential(tx database.Tx, key string, changed bool) erro
 	return s.audit(tx, actor.Actor{UID: audit.Operator}, "inventory.credential", key, nil)
 }
 
-func (s *Service) inventoryOf(i item, now time.Time) inventoryRow {
-	return inventoryRow{
-		Key: i.key, Name: i.name, Domain: optional(i.domain), LabelDict: i.labels, DescriptionDict: i.descriptions,
-		APIKey: s.seal(i.credential), Type: i.kind, Enabled: i.enabled, CreditBilling: optional(i.prices), Egress: optional(i.egress),
-		AuthPatterns: i.patterns, ConfigItems: i.items,
+func (s *Service) inventoryOf(i Spec, now time.Time) inventoryRow {
+	row := inventoryRow{
+		Key: i.Key, Name: i.Name, Domain: optional(i.Domain), LabelDict: jsonOf(i.Labels, "{}"), DescriptionDict: jsonOf(i.Descriptions, "{}"),
+		APIKey: s.seal(i.Credential.plain()), Type: i.Type, Enabled: i.Enabled, CreditBilling: optional(string(i.Prices)),
+		AuthPatterns: jsonOf(i.Patterns, "[]"), ConfigItems: jsonOf(i.Items, "[]"),
 		CreatedAt: now, UpdatedAt: now,
 	}
+	if len(i.Egress) > 0 {
+		row.Egress = optional(jsonOf(i.Egress, ""))
+	}
+	return row
+}
+
+// jsonOf is a part of a spec as a column keeps it, or what stands for none.
+func jsonOf(v any, none string) string {
+	text, _ := json.Marshal(v) // texts, networks, and what was decoded from JSON
+	if string(text) == "null" {
+		return none
+	}
+	return string(text)
 }
 
 func (s *Service) seal(credential []byte) *string {
@@ -194,7 +140,7 @@ func (s *Service) seal(credential []byte) *string {
 
 // differences are the columns in which a stored toolset is not what its file
 // says.
-func (s *Service) differences(before inventoryRow, i item) map[string]any {
+func (s *Service) differences(before inventoryRow, i Spec) map[string]any {
 	want := s.inventoryOf(i, before.CreatedAt)
 	columns := map[string]any{}
 	compare(columns, "name", before.Name, want.Name)
@@ -207,7 +153,7 @@ func (s *Service) differences(before inventoryRow, i item) map[string]any {
 	compareOptional(columns, "egress", before.Egress, want.Egress)
 	compare(columns, "auth_patterns", before.AuthPatterns, want.AuthPatterns)
 	compare(columns, "config_items", before.ConfigItems, want.ConfigItems)
-	if !s.sameCredential(before.APIKey, i.credential) {
+	if !s.sameCredential(before.APIKey, i.Credential.plain()) {
 		columns["api_key"] = want.APIKey
 	}
 	if before.DeletedAt != nil {
@@ -245,8 +191,8 @@ type methodKey struct {
 	version int
 }
 
-func (s *Service) applyMethods(tx database.Tx, i item, now time.Time) (changed bool, err error) {
-	rows, err := s.rows.allMethods(tx.Handle, i.key)
+func (s *Service) applyMethods(tx database.Tx, i Spec, now time.Time) (changed bool, err error) {
+	rows, err := s.rows.allMethods(tx.Handle, i.Key)
 	if err != nil {
 		return false, err
 	}
@@ -254,8 +200,8 @@ func (s *Service) applyMethods(tx database.Tx, i item, now time.Time) (changed b
 	for _, r := range rows {
 		left[methodKey{r.Name, r.VersionID}] = r
 	}
-	for _, m := range i.methods {
-		want, err := rowOf(i.key, m, now)
+	for _, m := range i.Methods {
+		want, err := rowOf(i.Key, m, now)
 		if err != nil {
 			return false, err
 		}
@@ -290,8 +236,8 @@ func (s *Service) applyMethods(tx database.Tx, i item, now time.Time) (changed b
 
 // applyFormulas keeps the prices that depend on the call. A formula that is no
 // longer in the file is switched off.
-func (s *Service) applyFormulas(tx database.Tx, i item, now time.Time) (changed bool, err error) {
-	rows, err := s.rows.formulas(tx.Handle, i.key)
+func (s *Service) applyFormulas(tx database.Tx, i Spec, now time.Time) (changed bool, err error) {
+	rows, err := s.rows.formulas(tx.Handle, i.Key)
 	if err != nil {
 		return false, err
 	}
@@ -299,10 +245,10 @@ func (s *Service) applyFormulas(tx database.Tx, i item, now time.Time) (changed 
 	for _, r := range rows {
 		before[r.MethodName] = r
 	}
-	for _, m := range i.methods {
+	for _, m := range i.Methods {
 		had, ok := before[m.Name]
 		want := formulaRow{
-			InventoryKey: i.key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: optional(string(m.TokenPricing)),
+			InventoryKey: i.Key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: optional(string(m.TokenPricing)),
 			Enabled: len(m.Rules) > 0, CreatedAt: now, UpdatedAt: now,
 		}
 		delete(before, m.Name)
@@ -362,31 +308,31 @@ func methodDifferences(before, want methodRow) map[string]any {
 
 // applyGlobal keeps the row that makes a toolset everybody's, or deletes it
 // where the toolset is nobody's until a user installs it.
-func (s *Service) applyGlobal(tx database.Tx, i item, now time.Time) (changed bool, err error) {
-	before, err := s.rows.global(tx.Handle, i.key)
+func (s *Service) applyGlobal(tx database.Tx, i Spec, now time.Time) (changed bool, err error) {
+	before, err := s.rows.global(tx.Handle, i.Key)
 	switch {
-	case errors.Is(err, database.ErrNotFound) && !i.global:
+	case errors.Is(err, database.ErrNotFound) && !i.Global:
 		return false, nil
 	case errors.Is(err, database.ErrNotFound):
 		return true, s.rows.insertToolset(tx, toolsetRow{
-			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.name, Key: i.key, AuthType: &i.authType, Config: optional(i.config), Enabled: i.enabled,
+			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.Name, Key: i.Key, AuthType: &i.AuthType, Config: optional(jsonOf(i.Config, "")), Enabled: i.Enabled,
 			CreatedAt: now, UpdatedAt: now,
 		})
 	case err != nil:
 		return false, err
-	case !i.global:
-		return true, s.rows.updateGlobal(tx, i.key, map[string]any{"deleted_at": now, "updated_at": now})
+	case !i.Global:
+		return true, s.rows.updateGlobal(tx, i.Key, map[string]any{"deleted_at": now, "updated_at": now})
 	}
 	columns := map[string]any{}
-	compare(columns, "name", before.Name, i.name)
-	compareOptional(columns, "auth_type", before.AuthType, &i.authType)
+	compare(columns, "name", before.Name, i.Name)
+	compareOptional(columns, "auth_type", before.AuthType, &i.AuthType)
 	compareOptional(columns, "auth_data", before.AuthData, nil)
-	compareOptional(columns, "config", before.Config, optional(i.config))
-	compare(columns, "enabled", before.Enabled, i.enabled)
+	compareOptional(columns, "config", before.Config, optional(jsonOf(i.Config, "")))
+	compare(columns, "enabled", before.Enabled, i.Enabled)
 	compare(columns, "uninstalled", before.Uninstalled, false)
 	if len(columns) == 0 {
 		return false, nil
 	}
 	columns["updated_at"] = now
-	return true, s.rows.updateGlobal(tx, i.key, columns)
+	return true, s.rows.updateGlobal(tx, i.Key, columns)
 }

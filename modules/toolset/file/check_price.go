@@ -1,4 +1,4 @@
-package toolset
+package file
 
 import (
 	"bytes"
@@ -7,34 +7,35 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/toolset"
 )
 
 // prices checks what the methods of a toolset cost and returns it as JSON.
-func (c *checker) prices(s spec, methods []Method) string {
-	slices.SortFunc(methods, func(a, b Method) int { return strings.Compare(a.Name, b.Name) })
+func (c *checker) prices(s spec, methods []toolset.Method) json.RawMessage {
+	slices.SortFunc(methods, func(a, b toolset.Method) int { return strings.Compare(a.Name, b.Name) })
 	if s.Billing.node == nil {
-		if slices.ContainsFunc(methods, func(m Method) bool { return len(m.Rules) == 0 }) {
+		if slices.ContainsFunc(methods, func(m toolset.Method) bool { return len(m.Rules) == 0 }) {
 			c.problem(s.line, "billing is missing: give a number for all methods, or a price for each; 0 is free")
 		}
-		return ""
+		return nil
 	}
 	raw, err := toJSON(s.Billing.node)
 	if err == nil {
-		_, err = c.pricer.ParsePrices(string(raw), priced(methods))
+		_, err = c.pricer.ParsePrices(string(raw), toolset.Priced(methods))
 	}
 	if err != nil {
 		for message := range strings.SplitSeq(err.Error(), "\n") {
 			c.problem(s.Billing.node.Line, "billing: %s", message)
 		}
 	}
-	return string(raw)
+	return raw
 }
 
 // providedPrices checks what the tools of a provider cost: nothing said is the
 // provider's usual price. Rates are looked for when the file is applied.
-func (c *checker) providedPrices(s spec) string {
+func (c *checker) providedPrices(s spec) json.RawMessage {
 	if s.Billing.node == nil {
-		return ""
+		return nil
 	}
 	raw, err := toJSON(s.Billing.node)
 	if err == nil {
@@ -43,11 +44,11 @@ func (c *checker) providedPrices(s spec) string {
 	if err != nil {
 		c.problem(s.Billing.node.Line, "billing: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return string(raw)
+	return raw
 }
 
 // formula reads and checks the price of a method that depends on the call.
-func (c *checker) formula(s methodSpec, m Method) (rules, tokens json.RawMessage) {
+func (c *checker) formula(s methodSpec, m toolset.Method) (rules, tokens json.RawMessage) {
 	if s.Pricing.node == nil {
 		return nil, nil
 	}

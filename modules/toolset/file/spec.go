@@ -1,63 +1,15 @@
-package toolset
+package file
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/portico-run/portico/modules/toolset"
 )
-
-// File is a toolset file: one YAML document per toolset.
-type File struct {
-	Name    string // shown in messages
-	Content []byte
-	Err     error // why it could not be read; it is not valid then
-}
-
-// ReadFiles reads one file, or the .yaml and .yml files of a folder in the
-// order of their names. What is wrong with a file is said of it when it is
-// checked; the error is about the path.
-func ReadFiles(path string) ([]File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("toolset files: %w", err)
-	}
-	names := []string{path}
-	if info.IsDir() {
-		names = nil
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return nil, fmt.Errorf("toolset files: %w", err)
-		}
-		for _, e := range entries {
-			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
-				names = append(names, filepath.Join(path, e.Name()))
-			}
-		}
-	}
-	var files []File
-	for _, name := range names {
-		content, err := os.ReadFile(name)
-		files = append(files, File{Name: name, Content: content, Err: err})
-	}
-	return files, nil
-}
-
-// FileProblem is one thing that is wrong in a toolset file.
-type FileProblem struct {
-	File    string
-	Line    int
-	Message string
-}
-
-// Error implements error.
-func (p FileProblem) Error() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message) }
 
 // text is a string that knows its line.
 type text struct {
@@ -128,16 +80,16 @@ type egressSpec struct {
 }
 
 type methodSpec struct {
-	Name        text    `yaml:"name"`
-	Version     int     `yaml:"version"`
-	Description text    `yaml:"description"`
-	Endpoint    text    `yaml:"endpoint"`
-	Method      text    `yaml:"method"`
-	Request     tree    `yaml:"request"`
-	Response    tree    `yaml:"response"`
-	Pricing     tree    `yaml:"pricing"`
-	Adapter     Adapter `yaml:"adapter"`
-	Callers     []text  `yaml:"allowedCallers"`
+	Name        text        `yaml:"name"`
+	Version     int         `yaml:"version"`
+	Description text        `yaml:"description"`
+	Endpoint    text        `yaml:"endpoint"`
+	Method      text        `yaml:"method"`
+	Request     tree        `yaml:"request"`
+	Response    tree        `yaml:"response"`
+	Pricing     tree        `yaml:"pricing"`
+	Adapter     adapterSpec `yaml:"adapter"`
+	Callers     []text      `yaml:"allowedCallers"`
 
 	form
 }
@@ -178,16 +130,29 @@ func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
 	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "pricing", "adapter", "allowedCallers"))
 }
 
-// UnmarshalYAML implements yaml.Unmarshaler.
-func (a *Adapter) UnmarshalYAML(n *yaml.Node) error {
-	type plain Adapter
-	return strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "queryParameters", "headerParameters", "bodyParameter", "idempotent", "polling")
+// adapterSpec is toolset.Adapter with the strictness of a file.
+type adapterSpec struct {
+	toolset.Adapter `yaml:",inline"`
+
+	Polling *pollingSpec `yaml:"polling"`
 }
 
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (a *adapterSpec) UnmarshalYAML(n *yaml.Node) error {
+	type plain adapterSpec
+	err := strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "queryParameters", "headerParameters", "bodyParameter", "idempotent", "polling")
+	if a.Polling != nil {
+		a.Adapter.Polling = (*toolset.Polling)(a.Polling)
+	}
+	return err
+}
+
+// pollingSpec is toolset.Polling with the strictness of a file.
+type pollingSpec toolset.Polling
+
 // UnmarshalYAML implements yaml.Unmarshaler. The body is any value.
-func (p *Polling) UnmarshalYAML(n *yaml.Node) error {
-	type plain Polling
-	err := strict(n, (*plain)(p), "statusUrl", "statusMethod", "statusBody", "taskIdPath", "statusPath", "resultPath", "completedStatuses", "failedStatuses",
+func (p *pollingSpec) UnmarshalYAML(n *yaml.Node) error {
+	err := strict(n, (*toolset.Polling)(p), "statusUrl", "statusMethod", "statusBody", "taskIdPath", "statusPath", "resultPath", "completedStatuses", "failedStatuses",
 		"maxWaitSeconds", "intervalSeconds")
 	if err != nil {
 		return err
@@ -221,43 +186,4 @@ func strict(n *yaml.Node, into any, keys ...string) error {
 		return &yaml.TypeError{Errors: problems}
 	}
 	return nil
-}
-
-// decodeFile reads the documents of a file, with everything that is wrong in
-// their form.
-func decodeFile(f File) ([]spec, []FileProblem) {
-	var (
-		specs    []spec
-		problems []FileProblem
-	)
-	d := yaml.NewDecoder(bytes.NewReader(f.Content))
-	for {
-		var s spec
-		err := d.Decode(&s)
-		switch wrong, ok := errors.AsType[*yaml.TypeError](err); {
-		case errors.Is(err, io.EOF):
-			return specs, problems
-		case ok:
-			for _, e := range wrong.Errors {
-				problems = append(problems, problemOf(f.Name, e))
-			}
-		case err != nil: // not YAML: what follows cannot be read
-			return specs, append(problems, problemOf(f.Name, strings.TrimPrefix(err.Error(), "yaml: ")))
-		case s.line > 0: // an empty document is none
-			specs = append(specs, s)
-		}
-	}
-}
-
-// problemOf splits the line off a message of the YAML decoder.
-func problemOf(file, message string) FileProblem {
-	p := FileProblem{File: file, Line: 1, Message: message}
-	var line int
-	if rest, ok := strings.CutPrefix(message, "line "); ok {
-		if n, err := fmt.Sscanf(rest, "%d:", &line); n == 1 && err == nil {
-			_, after, _ := strings.Cut(rest, ":")
-			p.Line, p.Message = line, strings.TrimSpace(after)
-		}
-	}
-	return p
 }

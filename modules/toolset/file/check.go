@@ -1,0 +1,209 @@
+package file
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// item is a toolset of a file, and where it is there.
+type item struct {
+	toolset.Spec
+
+	file string
+	line int
+}
+
+// checker turns specs into items and collects what is wrong with them.
+type checker struct {
+	file      string
+	variables map[string]string
+	pricer    *billing.Pricer
+	coded     []string // keys whose tools are code
+	problems  []Problem
+}
+
+func (c *checker) problem(line int, format string, args ...any) {
+	c.problems = append(c.problems, Problem{File: c.file, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// shape reports what is wrong in the form of a mapping.
+func (c *checker) shape(f form) {
+	for _, p := range f.problems {
+		c.problems = append(c.problems, problemOf(c.file, p))
+	}
+}
+
+var (
+	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+	methodForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
+	variable   = regexp.MustCompile(`\$\{([A-Za-z0-9_]*)\}`)
+)
+
+// keyPlace stays in headers: the credential takes it when a call is made.
+const keyPlace = "apiKey"
+
+// expand replaces ${NAME} in a text.
+func (c *checker) expand(line int, text string) string {
+	return variable.ReplaceAllStringFunc(text, func(place string) string {
+		name := place[2 : len(place)-1]
+		value, ok := c.variables[name]
+		switch {
+		case name == keyPlace:
+			return place
+		case !ok:
+			c.problem(line, "the variable %s is not set", place)
+		}
+		return value
+	})
+}
+
+func (c *checker) check(s spec) item {
+	c.shape(s.form)
+	i := item{file: c.file, line: s.line, Spec: toolset.Spec{
+		Key: s.Key.value, Name: s.Name.value, Domain: strings.TrimSuffix(c.expand(s.Domain.line, s.Domain.value), "/"),
+		Enabled: s.Enabled == nil || *s.Enabled, Global: s.Global == nil || *s.Global,
+		Labels: s.Labels, Descriptions: s.Descriptions,
+	}}
+	c.names(s, i)
+	c.kinds(s, &i)
+	if i.Domain != "" && !isURL(i.Domain) {
+		c.problem(s.Domain.line, "domain %q must be an http or https URL without credentials", s.Domain.value)
+	}
+	i.Credential = c.credential(s.Credential)
+	i.Egress = c.egress(s.Egress)
+	c.installation(s, &i)
+	if i.Type == toolset.TypeOAuth || i.Type == toolset.TypeAPIKey {
+		i.Prices = c.providedPrices(s)
+		if len(s.Methods) > 0 {
+			c.problem(s.line, "the tools of a toolset of type %s are listed by its provider, not here", i.Type)
+		}
+		return i
+	}
+	c.tools(s, &i)
+	return i
+}
+
+// names checks what a toolset is called.
+func (c *checker) names(s spec, i item) {
+	switch {
+	case i.Key == "":
+		c.problem(s.line, "key is missing")
+	case !keyForm.MatchString(i.Key):
+		c.problem(s.Key.line, "key %q must be up to 64 letters, digits, and _ . -, and start with a letter or digit", i.Key)
+	case ptc.IsBuiltin(i.Key):
+		c.problem(s.Key.line, "key %q is the name of a builtin tool", i.Key)
+	}
+	if i.Name == "" {
+		c.problem(s.line, "name is missing")
+	}
+	for _, texts := range []map[string]string{s.Labels, s.Descriptions} {
+		for language, value := range texts {
+			if value == "" {
+				c.problem(s.line, "the text for %q is empty; put texts that hold a comma in quotes", language)
+			}
+		}
+	}
+}
+
+// kinds reads what executes a toolset.
+func (c *checker) kinds(s spec, i *item) {
+	i.Type = c.oneOf(s.Type, "type", toolset.TypeRegular, toolset.TypeRegular, toolset.TypeOAuth, toolset.TypeAPIKey)
+	usual := map[string]string{toolset.TypeOAuth: toolset.AuthOAuth, toolset.TypeAPIKey: toolset.AuthExternalKey}[i.Type]
+	provided := usual != ""
+	if !provided {
+		usual = toolset.AuthConfigBased
+	}
+	i.AuthType = c.oneOf(s.AuthType, "authType", usual, toolset.AuthConfigBased, toolset.AuthCredentials, toolset.AuthOAuth, toolset.AuthExternalKey)
+	if provided && i.AuthType != usual || i.Type == toolset.TypeRegular && (i.AuthType == toolset.AuthOAuth || i.AuthType == toolset.AuthExternalKey) {
+		c.problem(s.AuthType.line, "authType %q does not go with type %q", i.AuthType, i.Type)
+	}
+}
+
+// tools checks the methods of a toolset and what they cost.
+func (c *checker) tools(s spec, i *item) {
+	names := map[string]bool{}
+	newest := map[string]toolset.Method{}
+	for _, spec := range s.Methods {
+		if names[spec.Name.value] {
+			c.problem(spec.Name.line, "method %q is there twice", spec.Name.value)
+		}
+		if spec.Name.value != "" {
+			names[spec.Name.value] = true
+		}
+		m := c.method(spec, i.Domain)
+		i.Methods = append(i.Methods, m)
+		if m.Name != "" && newest[m.Name].Version <= m.Version {
+			newest[m.Name] = m
+		}
+	}
+	if slices.Contains(c.coded, i.Key) {
+		if len(i.Methods) > 0 || s.Billing.node != nil {
+			c.problem(s.line, "the tools of %s are part of this server, and so is what they cost", i.Key)
+		}
+		return
+	}
+	if len(i.Methods) == 0 {
+		c.problem(s.line, "methods are missing")
+	}
+	i.Prices = c.prices(s, slices.Collect(maps.Values(newest)))
+}
+
+func (c *checker) oneOf(t text, name, otherwise string, values ...string) string {
+	if t.value == "" {
+		return otherwise
+	}
+	if !slices.Contains(values, t.value) {
+		c.problem(t.line, "%s %q must be one of %s", name, t.value, strings.Join(values, ", "))
+	}
+	return t.value
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+}
+
+func (c *checker) credential(s *credentialSpec) *toolset.Credential {
+	if s == nil {
+		return nil
+	}
+	c.shape(s.form)
+	t := toolset.CredentialType(c.oneOf(s.Type, "credential type", string(toolset.Automatic), string(toolset.Automatic),
+		string(toolset.Header), string(toolset.Bearer), string(toolset.Basic), string(toolset.Query), string(toolset.Volcengine)))
+	name, username, value := s.Name.value, c.expand(s.Username.line, s.Username.value), c.expand(s.Value.line, s.Value.value)
+	switch {
+	case s.Value.value == "":
+		c.problem(s.line, "the credential has no value")
+	case (t == toolset.Header || t == toolset.Query) && name == "":
+		c.problem(s.line, "a credential of type %s needs a name", t)
+	case (t == toolset.Basic || t == toolset.Volcengine) && s.Username.value == "":
+		c.problem(s.line, "a credential of type %s needs a username", t)
+	case t == toolset.Volcengine && strings.Count(name, "/") != 1:
+		c.problem(s.line, "a credential of type volcengine needs a name such as cn-north-1/cv, the region and the service")
+	case strings.ContainsAny(name+username+value, "\r\n"):
+		c.problem(s.line, "the credential holds a line break")
+	}
+	return &toolset.Credential{Type: t, Name: name, Username: username, Value: toolset.Secret(value)}
+}
+
+func (c *checker) egress(s egressSpec) []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, t := range s.Allow {
+		p, err := netip.ParsePrefix(t.value)
+		if err != nil {
+			c.problem(t.line, "egress %q must be a network such as 10.1.0.0/16", t.value)
+			continue
+		}
+		prefixes = append(prefixes, p.Masked())
+	}
+	return prefixes
+}
