@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program"
@@ -119,7 +120,7 @@ type Settings struct {
 	// the default, or exec_code.
 	CodeTool string
 	// Price is what the model's tokens cost its users.
-	Price billing.ModelPrice
+	Price price.Tokens
 	// Flush is how often the words of an answer are shown.
 	Flush time.Duration
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/agent"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/program/tables"
 )
@@ -25,7 +25,7 @@ func (a *App) agents() *agent.Module {
 			},
 			MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
 			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName,
-			Price:       billing.ModelPrice{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
+			Price:       price.Tokens{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
 		},
 		Logger: a.Logger,

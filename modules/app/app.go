@@ -26,6 +26,7 @@ import (
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/composio"
@@ -87,7 +88,7 @@ type App struct {
 	egress    *egress.Client
 	upstreams *upstream.Caller
 	composio  *composio.Client
-	pricer    *billing.Pricer
+	pricer    *price.Pricer
 	// invalid is what is wrong with the toolset files that were loaded.
 	invalid atomic.Pointer[[]file.Problem]
 }
@@ -184,7 +185,7 @@ func (a *App) outside(box *secretbox.Box) error {
 	if err != nil {
 		return err
 	}
-	a.pricer = billing.NewPricer(credits(c.Billing.USDToCredits))
+	a.pricer = price.NewPricer(credits(c.Billing.USDToCredits))
 	a.upstreams = upstream.New(upstream.Deps{
 		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
 		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},

@@ -151,7 +151,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"session.keep": insert, "session.link": insert, "session.insert": insert, "execution.insertExecution": insert,
 		"drive.insert":    insert,
 		"session.expired": "what is over, of all users", "execution.purgeExecutions": "the same",
-		"billing.users":      "operators verify the books of all users",
+		"report.users":       "operators verify the books of all users",
 		"billing.saveLimits": insert, "billing.hold": insert, "billing.insertSubscription": insert, "billing.resumeSubscription": insert, "audit.insert": insert,
 		"billing.savePlan": shared, "billing.plans": shared, "billing.plan": shared, "billing.saveRates": shared, "billing.rates": shared,
 		"billing.quota": "joined with the user's subscriptions by the user", "toolset.saveConnection": insert, "toolset.claimConnection": insert,

@@ -124,7 +124,7 @@ with ThreadPoolExecutor(5) as pool:
 `})
 		require.Equal(t, "40\n", o.Stdout, o.Stderr)
 		require.Equal(t, 40, s.count("SELECT count(*) FROM credit_usages WHERE amount = 2"))
-		_, wrong, err := s.app.Credits.Service.Verify(t.Context())
+		_, wrong, err := s.app.Credits.Reports.Verify(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, wrong)
 		after := s.count("SELECT CAST(COALESCE(SUM(balance), 0) AS integer) FROM credit_recharges") - s.count("SELECT CAST(COALESCE(SUM(balance), 0) AS integer) FROM credit_debts")

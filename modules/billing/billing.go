@@ -1,9 +1,8 @@
-// Package billing keeps credits: what users have, what calls cost, and what
+// Package billing keeps credits: what users have, what they may spend, and what
 // was charged.
 package billing
 
 import (
-	"math/big"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
@@ -31,21 +30,6 @@ type ModelCharge struct {
 	Input    int64 // tokens
 	Output   int64
 	Price    money.Amount
-}
-
-// ModelPrice is what tokens cost: credits for a million of each kind.
-type ModelPrice struct{ Input, Output money.Amount }
-
-// Of is the price of so many tokens, rounded to the smallest part of a credit.
-func (p ModelPrice) Of(input, output int64) money.Amount {
-	const million = 1_000_000
-	cost := new(big.Int).Mul(big.NewInt(int64(p.Input)), big.NewInt(input))
-	cost.Add(cost, new(big.Int).Mul(big.NewInt(int64(p.Output)), big.NewInt(output)))
-	cost.Div(cost.Add(cost, big.NewInt(million/2)), big.NewInt(million))
-	if !cost.IsInt64() || cost.Int64() > int64(money.Max) {
-		return money.Max
-	}
-	return money.Amount(cost.Int64())
 }
 
 // Receipt is what a call cost: Due by the list, Amount after what is free.

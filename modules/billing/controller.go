@@ -10,9 +10,13 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/modules/billing/report"
 )
 
-type controller struct{ service *Service }
+type controller struct {
+	service *Service
+	reports *report.Service
+}
 
 func (c controller) register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
@@ -47,8 +51,8 @@ type reportInput struct {
 	Until time.Time `query:"until" doc:"Before this moment"`
 }
 
-func (c controller) report(ctx context.Context, who actor.Actor, in *reportInput) (Statement, error) {
-	return c.service.Report(ctx, who, Period(*in))
+func (c controller) report(ctx context.Context, who actor.Actor, in *reportInput) (report.Statement, error) {
+	return c.reports.Report(ctx, who, report.Period(*in))
 }
 
 // lotBody is a recharge on the wire. Times are milliseconds since 1970.
@@ -86,19 +90,19 @@ type resultInput struct {
 	Version  int    `query:"version" minimum:"-1" default:"-1" doc:"Version; all of them when left out"`
 }
 
-func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput) (Statement, error) {
+func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput) (report.Statement, error) {
 	if in.Version < 0 {
-		return c.service.RunReport(ctx, who, in.ResultID, nil)
+		return c.reports.RunReport(ctx, who, in.ResultID, nil)
 	}
-	return c.service.RunReport(ctx, who, in.ResultID, &in.Version)
+	return c.reports.RunReport(ctx, who, in.ResultID, &in.Version)
 }
 
 type creditCanvasInput struct {
 	CanvasID string `query:"canvasId" required:"true" minLength:"1" maxLength:"64"`
 }
 
-func (c controller) canvas(ctx context.Context, who actor.Actor, in *creditCanvasInput) (Statement, error) {
-	return c.service.CanvasReport(ctx, who, in.CanvasID)
+func (c controller) canvas(ctx context.Context, who actor.Actor, in *creditCanvasInput) (report.Statement, error) {
+	return c.reports.CanvasReport(ctx, who, in.CanvasID)
 }
 
 type totalBody struct {

@@ -15,7 +15,7 @@ import (
 // follow puts a user on a plan as their host says.
 func follow(t *testing.T, s *billing.Service, uid, plan string) (known bool) {
 	t.Helper()
-	require.NoError(t, s.DB.InTx(t.Context(), func(tx database.Tx) (err error) {
+	require.NoError(t, billing.DB(s).InTx(t.Context(), func(tx database.Tx) (err error) {
 		known, err = s.Follow(tx, uid, plan)
 		return err
 	}))

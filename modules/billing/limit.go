@@ -38,8 +38,8 @@ func (l Limits) or(others Limits) Limits {
 
 // LimitsOf returns what a user may spend. It is for operators.
 func (s *Service) LimitsOf(ctx context.Context, uid string) (Limits, error) {
-	own, err := s.rows.limits(s.DB.Read(ctx), uid)
-	return own.or(s.Limits), err
+	own, err := s.rows.limits(s.db.Read(ctx), uid)
+	return own.or(s.limits), err
 }
 
 // limitsLife is how long the limits of a user are remembered: nearly all calls
@@ -61,7 +61,7 @@ type limitEntry struct {
 const maxRemembered = 10_000
 
 func (s *Service) limitsOf(ctx context.Context, uid string) (Limits, error) {
-	now := s.Now()
+	now := s.now()
 	s.remembered.mu.Lock()
 	e, ok := s.remembered.entries[uid]
 	s.remembered.mu.Unlock()
@@ -89,13 +89,13 @@ func (s *Service) SetLimits(ctx context.Context, uid string, l Limits) error {
 			return errs.New(errs.Invalid, "A limit cannot be negative.")
 		}
 	}
-	now := s.Now()
+	now := s.now()
 	defer func() {
 		s.remembered.mu.Lock()
 		defer s.remembered.mu.Unlock()
 		delete(s.remembered.entries, uid)
 	}()
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		if _, err := s.rows.lockUser(tx, uid, now); err != nil {
 			return err
 		}
@@ -111,8 +111,8 @@ func (s *Service) Admit(ctx context.Context, c Charge) error {
 	if err != nil || limits.none() {
 		return err
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		now := s.Now()
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		now := s.now()
 		who, err := s.rows.lockUser(tx, c.UID, now)
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (s *Service) Admit(ctx context.Context, c Charge) error {
 			return err
 		}
 		return s.rows.hold(tx, holdRow{
-			CallID: c.CallID, UID: c.UID, ActionResultID: optional(c.ResultID), Version: c.Version, Amount: c.Price, CreatedAt: now,
+			CallID: c.CallID, UID: c.UID, ActionResultID: database.Optional(c.ResultID), Version: c.Version, Amount: c.Price, CreatedAt: now,
 		})
 	})
 }
@@ -139,8 +139,8 @@ func (s *Service) AdmitModel(ctx context.Context, uid, resultID string, version 
 	if err != nil || limits.none() {
 		return err
 	}
-	return s.DB.InSnapshot(ctx, func(h database.Handle) error {
-		return s.within(h, Charge{UID: uid, ResultID: resultID, Version: version}, limits, s.Now())
+	return s.db.InSnapshot(ctx, func(h database.Handle) error {
+		return s.within(h, Charge{UID: uid, ResultID: resultID, Version: version}, limits, s.now())
 	})
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/billing/report"
 )
 
 // call records a call in a state.
@@ -208,7 +210,7 @@ func TestPlansGiveOnceADayAndOnceAMonth(t *testing.T) {
 func TestRefundsAndReports(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s, a := service(db), newUser(t, db)
+		s, reports, a := service(db), report.New(db), newUser(t, db)
 		grant(t, s, a, 10*credit, time.Hour)
 		for i, price := range []money.Amount{2 * credit, 2 * credit, 5 * credit, credit} {
 			c := billing.Charge{CallID: "call-" + string(rune('a'+i)), UID: a.UID, ResultID: "ar-1", Toolset: "demo", Tool: "x", Global: true, Price: price}
@@ -222,21 +224,21 @@ func TestRefundsAndReports(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := s.Report(t.Context(), a, billing.Period{})
+		r, err := reports.Report(t.Context(), a, report.Period{})
 		if err != nil || len(r.Lines) != 3 || r.Charged != 9*credit || r.Total != 10*credit {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if first, second := r.Lines[0], r.Lines[1]; first.Tool != "y" || first.Calls != 1 || second.Toolset != "demo" || second.Calls != 2 || second.Charged != 4*credit {
 			t.Errorf("%+v", r.Lines)
 		}
-		if r, err := s.RunReport(t.Context(), a, "ar-1", new(int)); err != nil || r.Charged != 9*credit || len(r.Lines) != 2 {
+		if r, err := reports.RunReport(t.Context(), a, "ar-1", new(int)); err != nil || r.Charged != 9*credit || len(r.Lines) != 2 {
 			t.Errorf("%+v, %v", r, err)
 		}
-		later := billing.Period{From: database.Now().Add(time.Hour)}
-		if r, err := s.Report(t.Context(), a, later); err != nil || len(r.Lines) != 0 {
+		later := report.Period{From: database.Now().Add(time.Hour)}
+		if r, err := reports.Report(t.Context(), a, later); err != nil || len(r.Lines) != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if r, err := s.Report(t.Context(), a, billing.Period{Until: later.From}); err != nil || r.Charged != 9*credit {
+		if r, err := reports.Report(t.Context(), a, report.Period{Until: later.From}); err != nil || r.Charged != 9*credit {
 			t.Errorf("%+v, %v", r, err)
 		}
 		for range 2 { // once
@@ -252,7 +254,7 @@ func TestRefundsAndReports(t *testing.T) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
-		if _, wrong, err := s.Verify(t.Context()); err != nil || len(wrong) != 0 {
+		if _, wrong, err := reports.Verify(t.Context()); err != nil || len(wrong) != 0 {
 			t.Errorf("%v, %v", wrong, err)
 		}
 	})
@@ -265,7 +267,7 @@ func TestRates(t *testing.T) {
 		if r, err := s.Rates(t.Context(), "composio"); err != nil || r != nil {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		for _, want := range []billing.Rates{{Standard: 299_000, Premium: 897_000, Margin: credit}, {Standard: 1, Margin: 2 * credit}} {
+		for _, want := range []price.Rates{{Standard: 299_000, Premium: 897_000, Margin: credit}, {Standard: 1, Margin: 2 * credit}} {
 			if err := s.SetRates(t.Context(), "composio", want); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +275,7 @@ func TestRates(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}
-		if err := s.SetRates(t.Context(), "composio", billing.Rates{}); !errors.Is(err, billing.ErrBadRate) {
+		if err := s.SetRates(t.Context(), "composio", price.Rates{}); !errors.Is(err, billing.ErrBadRate) {
 			t.Error(err)
 		}
 	})

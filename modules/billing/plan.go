@@ -45,10 +45,10 @@ func (s *Service) SetPlan(ctx context.Context, p Plan) error {
 	if p.Type == "" || p.LookupKey == "" || p.Monthly < 0 || p.DailyGift < 0 || p.Monthly > money.Max || p.DailyGift > money.Max {
 		return ErrBadPlan
 	}
-	now := s.Now()
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	now := s.now()
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		return s.rows.savePlan(tx, planRow{
-			PlanType: p.Type, Interval: optional(p.Interval), LookupKey: p.LookupKey, CreditQuota: p.Monthly, DailyGiftCreditQuota: p.DailyGift,
+			PlanType: p.Type, Interval: database.Optional(p.Interval), LookupKey: p.LookupKey, CreditQuota: p.Monthly, DailyGiftCreditQuota: p.DailyGift,
 			CreatedAt: now, UpdatedAt: now,
 		})
 	})
@@ -56,10 +56,10 @@ func (s *Service) SetPlan(ctx context.Context, p Plan) error {
 
 // Plans lists the plans by lookup key.
 func (s *Service) Plans(ctx context.Context) ([]Plan, error) {
-	rows, err := s.rows.plans(s.DB.Read(ctx))
+	rows, err := s.rows.plans(s.db.Read(ctx))
 	plans := make([]Plan, len(rows))
 	for i, r := range rows {
-		plans[i] = Plan{Type: r.PlanType, Interval: text(r.Interval), LookupKey: r.LookupKey, Monthly: r.CreditQuota, DailyGift: r.DailyGiftCreditQuota}
+		plans[i] = Plan{Type: r.PlanType, Interval: database.Text(r.Interval), LookupKey: r.LookupKey, Monthly: r.CreditQuota, DailyGift: r.DailyGiftCreditQuota}
 	}
 	return plans, err
 }
@@ -67,8 +67,8 @@ func (s *Service) Plans(ctx context.Context) ([]Plan, error) {
 // Subscribe gives a user a plan, and the credits of its first month. The same
 // id subscribes once. It is for operators, and for who takes the payment.
 func (s *Service) Subscribe(ctx context.Context, uid string, sub Subscription) error {
-	now := s.Now()
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	now := s.now()
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		plan, err := s.rows.plan(tx.Handle, sub.LookupKey)
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *Service) Follow(tx database.Tx, uid, lookupKey string) (known bool, err
 	if err != nil || current == lookupKey {
 		return known, err
 	}
-	now := s.Now()
+	now := s.now()
 	who, err := s.rows.lockUser(tx, uid, now)
 	if err != nil {
 		return known, err
@@ -140,13 +140,13 @@ func (s *Service) Follow(tx database.Tx, uid, lookupKey string) (known bool, err
 
 // PlanOf returns the lookup key of a user's newest subscription, or FreePlan.
 func (s *Service) PlanOf(ctx context.Context, uid string) (string, error) {
-	return s.rows.planOf(s.DB.Read(ctx), uid, s.Now())
+	return s.rows.planOf(s.db.Read(ctx), uid, s.now())
 }
 
 // Cancel ends the subscriptions of a user at once. Credits that were given
 // stay until they expire.
 func (s *Service) Cancel(ctx context.Context, uid string) error {
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.cancelSubscriptions(tx, uid, s.Now()) })
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.cancelSubscriptions(tx, uid, s.now()) })
 }
 
 const (
@@ -175,7 +175,7 @@ func (s *Service) allowances(tx database.Tx, who payer, now time.Time) error {
 	for _, a := range due {
 		row := rechargeRow{
 			RechargeID: a.id, UID: who.UID, Amount: a.amount, Balance: a.amount, Enabled: true, Source: a.source,
-			Description: optional(a.text), ExpiresAt: a.until, CreatedAt: now, UpdatedAt: now,
+			Description: database.Optional(a.text), ExpiresAt: a.until, CreatedAt: now, UpdatedAt: now,
 		}
 		if err := s.recharge(tx, row); err != nil {
 			return err

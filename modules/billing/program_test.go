@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/report"
 )
 
 // ledger is what the books of one user must say, kept in the simplest way.
@@ -163,7 +164,7 @@ func TestTenThousandProgramsKeepTheLedger(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		n, wrong, err := service(db).Verify(t.Context())
+		n, wrong, err := report.New(db).Verify(t.Context())
 		if err != nil || n != programs || len(wrong) != 0 {
 			t.Errorf("%d users, %v, %v", n, wrong, err)
 		}

@@ -19,8 +19,8 @@ const refundLife = 90
 // stays in the books as it was. It is for operators.
 func (s *Service) Refund(ctx context.Context, uid, callID, reason string) (money.Amount, error) {
 	var amount money.Amount
-	err := s.DB.InTx(ctx, func(tx database.Tx) error {
-		now := s.Now()
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		now := s.now()
 		if _, err := s.rows.lockUser(tx, uid, now); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (s *Service) Refund(ctx context.Context, uid, callID, reason string) (money
 			return err
 		}
 		return s.recharge(tx, rechargeRow{
-			RechargeID: id, UID: uid, Amount: amount, Balance: amount, Enabled: true, Source: "refund", Description: optional(reason),
+			RechargeID: id, UID: uid, Amount: amount, Balance: amount, Enabled: true, Source: "refund", Description: database.Optional(reason),
 			ExpiresAt: now.AddDate(0, 0, refundLife), CreatedAt: now, UpdatedAt: now,
 		})
 	})

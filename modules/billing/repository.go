@@ -35,23 +35,9 @@ func (usageRow) TableName() string { return "credit_usages" }
 
 func (r usageRow) usage() Usage {
 	return Usage{
-		UsageID: r.UsageID, Type: r.UsageType, Amount: r.Amount, Due: r.DueAmount, ResultID: text(r.ActionResultID),
-		Version: r.Version, CallID: text(r.ToolCallID), Meta: text(r.ToolCallMeta), Text: text(r.Description), Model: text(r.ModelName), CreatedAt: r.CreatedAt.UTC(),
+		UsageID: r.UsageID, Type: r.UsageType, Amount: r.Amount, Due: r.DueAmount, ResultID: database.Text(r.ActionResultID),
+		Version: r.Version, CallID: database.Text(r.ToolCallID), Meta: database.Text(r.ToolCallMeta), Text: database.Text(r.Description), Model: database.Text(r.ModelName), CreatedAt: r.CreatedAt.UTC(),
 	}
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 type rechargeRow struct {
@@ -122,39 +108,6 @@ func (repository) lockUser(tx database.Tx, uid string, now time.Time) (payer, er
 		return p, ErrUserMissing
 	}
 	return p, err
-}
-
-// users lists everybody, for the verification of the books.
-func (repository) users(h database.Handle) ([]string, error) {
-	var uids []string
-	return uids, database.Unscoped(h).Table("users").Order("uid").Pluck("uid", &uids).Error
-}
-
-// pair is what an entry of the books was and is.
-type pair struct{ Amount, Balance money.Amount }
-
-// books adds up the entries of one user. The sums are made here: a database
-// may add decimals as floating-point numbers.
-func (repository) books(h database.Handle, uid string) (Books, error) {
-	b := Books{UID: uid}
-	for table, add := range map[string]func(p pair){
-		"credit_usages":    func(p pair) { b.Charged += p.Amount },
-		"credit_recharges": func(p pair) { b.Taken += p.Amount - p.Balance },
-		"credit_debts":     func(p pair) { b.Owed += p.Balance },
-	} {
-		columns := "amount, balance"
-		if table == "credit_usages" {
-			columns = "amount"
-		}
-		var rows []pair
-		if err := database.Scoped(h, uid).Table(table).Select(columns).Find(&rows).Error; err != nil {
-			return b, err
-		}
-		for _, p := range rows {
-			add(p)
-		}
-	}
-	return b, nil
 }
 
 func (repository) usageOf(h database.Handle, uid, callID string) (usageRow, error) {

@@ -96,48 +96,6 @@ func (repository) held(h database.Handle, uid string, s spending) (money.Amount,
 	return sum, err
 }
 
-// sumRow is what one kind of usage adds up to.
-type sumRow struct {
-	UsageType    string
-	ToolCallMeta *string
-	ModelName    *string
-	Calls        int
-	Due          money.Amount
-	Charged      money.Amount
-}
-
-// share says which usages are added up; what is empty does not count.
-type share struct {
-	Period
-	resultID string
-	version  *int
-	canvasID string // of their runs
-}
-
-func (repository) sums(h database.Handle, uid string, p share) ([]sumRow, error) {
-	q := database.Scoped(h, uid).Table("credit_usages").
-		Select("usage_type, tool_call_meta, model_name, COUNT(*) AS calls, SUM(due_amount) AS due, SUM(amount) AS charged").
-		Group("usage_type, tool_call_meta, model_name")
-	if p.resultID != "" {
-		q = q.Where("action_result_id = ?", p.resultID)
-	}
-	if p.version != nil {
-		q = q.Where("version = ?", *p.version)
-	}
-	if p.canvasID != "" {
-		q = q.Where(`EXISTS (SELECT 1 FROM action_results r WHERE r.result_id = credit_usages.action_result_id AND r.version = credit_usages.version
-			AND r.uid = ? AND r.target_type = 'canvas' AND r.target_id = ?)`, uid, p.canvasID)
-	}
-	if !p.From.IsZero() {
-		q = q.Where("created_at >= ?", p.From)
-	}
-	if !p.Until.IsZero() {
-		q = q.Where("created_at < ?", p.Until)
-	}
-	var rows []sumRow
-	return rows, q.Scan(&rows).Error
-}
-
 func (repository) recharges(h database.Handle, uid string, w database.Window) ([]rechargeRow, *int64, error) {
 	return database.Newest[rechargeRow](database.Scoped(h, uid), w)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/modules/billing/price"
 )
 
 type planRow struct {
@@ -136,11 +137,11 @@ func (repository) saveRates(tx database.Tx, row rateRow) error {
 		Clauses(replace([]string{"provider_key", "plan"}, "standard_rate_per_1k", "premium_rate_per_1k", "margin", "active")).Create(&row).Error
 }
 
-func (repository) rates(h database.Handle, provider string) (*Rates, error) {
+func (repository) rates(h database.Handle, provider string) (*price.Rates, error) {
 	var row rateRow
 	err := database.Unscoped(h).Where("provider_key = ? AND active", provider).Order("pk DESC").Take(&row).Error
 	if errors.Is(err, database.ErrNotFound) {
 		return nil, nil //nolint:nilnil // no rates is an answer
 	}
-	return &Rates{Standard: row.StandardRatePer1k, Premium: row.PremiumRatePer1k, Margin: row.Margin}, err
+	return &price.Rates{Standard: row.StandardRatePer1k, Premium: row.PremiumRatePer1k, Margin: row.Margin}, err
 }

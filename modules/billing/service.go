@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
@@ -15,9 +16,12 @@ import (
 
 // Service keeps credits.
 type Service struct {
-	Deps
-	rows       repository
-	remembered *limitCache
+	db           *database.DB
+	freeToolsets []string
+	limits       Limits // of users without limits of their own
+	now          func() time.Time
+	rows         repository
+	remembered   *limitCache
 }
 
 // Charge pays for one completed call in the caller's transaction, so that the
@@ -28,7 +32,7 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 	if !c.Global || c.Price <= 0 {
 		return Receipt{}, nil // a user's own toolset, or nothing by the list
 	}
-	who, err := s.rows.lockUser(tx, c.UID, s.Now())
+	who, err := s.rows.lockUser(tx, c.UID, s.now())
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -51,7 +55,7 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 // on the free list, or a user whose Plus subscription is younger than a
 // calendar month.
 func (s *Service) free(c Charge, who payer) bool {
-	return !c.Global || who.Plus || slices.Contains(s.FreeToolsets, c.Toolset)
+	return !c.Global || who.Plus || slices.Contains(s.freeToolsets, c.Toolset)
 }
 
 func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err error) {
@@ -61,8 +65,8 @@ func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err
 	}
 	row := usageRow{
 		UsageID: ids.New(ids.Usage), UID: c.UID, Amount: r.Amount, DueAmount: r.Due, UsageType: toolCall,
-		ActionResultID: optional(c.ResultID), Description: optional(fmt.Sprintf("Tool call: %s.%s", c.Toolset, c.Tool)),
-		ToolCallID: &c.CallID, ToolCallMeta: optional(string(meta)), CreatedAt: s.Now(),
+		ActionResultID: database.Optional(c.ResultID), Description: database.Optional(fmt.Sprintf("Tool call: %s.%s", c.Toolset, c.Tool)),
+		ToolCallID: &c.CallID, ToolCallMeta: database.Optional(string(meta)), CreatedAt: s.now(),
 	}
 	if c.ResultID != "" {
 		row.Version = &c.Version
@@ -77,7 +81,7 @@ func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) 
 	if c.Price <= 0 {
 		return nil
 	}
-	who, err := s.rows.lockUser(tx, c.UID, s.Now())
+	who, err := s.rows.lockUser(tx, c.UID, s.now())
 	if err != nil {
 		return err
 	}
@@ -87,8 +91,8 @@ func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) 
 	}
 	_, err = s.rows.insertUsage(tx, usageRow{
 		UsageID: ids.New(ids.Usage), UID: c.UID, Amount: c.Price, DueAmount: c.Price, UsageType: modelCall,
-		ActionResultID: optional(c.ResultID), Version: &c.Version, Description: optional("Model call: " + c.Model),
-		ModelName: optional(c.Model), ModelUsageDetails: optional(string(details)), CreatedAt: s.Now(),
+		ActionResultID: database.Optional(c.ResultID), Version: &c.Version, Description: database.Optional("Model call: " + c.Model),
+		ModelName: database.Optional(c.Model), ModelUsageDetails: database.Optional(string(details)), CreatedAt: s.now(),
 	})
 	if err != nil {
 		return err
@@ -99,7 +103,7 @@ func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) 
 // deduct takes credits from the recharges that expire first; what they do not
 // cover becomes a debt, for which there is a reason.
 func (s *Service) deduct(tx database.Tx, who payer, reason string, amount money.Amount) error {
-	now := s.Now()
+	now := s.now()
 	if amount == 0 {
 		return nil
 	}
@@ -126,18 +130,18 @@ func (s *Service) deduct(tx database.Tx, who payer, reason string, amount money.
 	}
 	return s.rows.insertDebt(tx, debtRow{
 		DebtID: ids.New(ids.Debt), UID: who.UID, Amount: amount, Balance: amount, Enabled: true, Source: overdraft,
-		Description: optional("Overdraft by " + reason), CreatedAt: now, UpdatedAt: now,
+		Description: database.Optional("Overdraft by " + reason), CreatedAt: now, UpdatedAt: now,
 	})
 }
 
 // Grant gives credits to a user once per recharge id: open debts are paid
 // from them first, the oldest first. It is for operators, not for users.
 func (s *Service) Grant(ctx context.Context, uid string, r Recharge) error {
-	now := s.Now()
+	now := s.now()
 	if r.ID == "" || r.Amount <= 0 || r.Amount > money.Max || !r.ExpiresAt.After(now) {
 		return ErrBadRecharge
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		if _, err := s.rows.lockUser(tx, uid, now); err != nil {
 			return err
 		}
@@ -149,7 +153,7 @@ func (s *Service) Grant(ctx context.Context, uid string, r Recharge) error {
 		}
 		return s.recharge(tx, rechargeRow{
 			RechargeID: r.ID, UID: uid, Amount: r.Amount, Balance: r.Amount, Enabled: true, Source: r.Source,
-			Description: optional(r.Text), ExpiresAt: r.ExpiresAt.UTC(), CreatedAt: now, UpdatedAt: now,
+			Description: database.Optional(r.Text), ExpiresAt: r.ExpiresAt.UTC(), CreatedAt: now, UpdatedAt: now,
 		})
 	})
 }
@@ -160,7 +164,7 @@ func (s *Service) recharge(tx database.Tx, lot rechargeRow) error {
 	if err := s.rows.insertRecharge(tx, &lot); err != nil {
 		return err
 	}
-	now := s.Now()
+	now := s.now()
 	debts, err := s.rows.openDebts(tx.Handle, lot.UID)
 	if err != nil {
 		return err
@@ -184,21 +188,21 @@ func (s *Service) recharge(tx database.Tx, lot rechargeRow) error {
 
 // Balance is what the actor has, with what the plan gives today.
 func (s *Service) Balance(ctx context.Context, a actor.Actor) (Balance, error) {
-	due, err := s.dueAllowances(s.DB.Read(ctx), a.UID, s.Now())
+	due, err := s.dueAllowances(s.db.Read(ctx), a.UID, s.now())
 	if err == nil && len(due) > 0 {
-		err = s.DB.InTx(ctx, func(tx database.Tx) error {
-			who, err := s.rows.lockUser(tx, a.UID, s.Now())
+		err = s.db.InTx(ctx, func(tx database.Tx) error {
+			who, err := s.rows.lockUser(tx, a.UID, s.now())
 			if err != nil {
 				return err
 			}
-			return s.allowances(tx, who, s.Now())
+			return s.allowances(tx, who, s.now())
 		})
 	}
 	if err != nil {
 		return Balance{}, err
 	}
 	var b Balance
-	err = s.DB.InSnapshot(ctx, func(h database.Handle) (err error) {
+	err = s.db.InSnapshot(ctx, func(h database.Handle) (err error) {
 		b, err = s.balance(h, a.UID)
 		return err
 	})
@@ -206,7 +210,7 @@ func (s *Service) Balance(ctx context.Context, a actor.Actor) (Balance, error) {
 }
 
 func (s *Service) balance(h database.Handle, uid string) (Balance, error) {
-	lots, err := s.rows.live(h, uid, s.Now())
+	lots, err := s.rows.live(h, uid, s.now())
 	if err != nil {
 		return Balance{}, err
 	}
@@ -232,7 +236,7 @@ func (s *Service) Usages(ctx context.Context, a actor.Actor, p httpapi.PageQuery
 	if err != nil {
 		return httpapi.Page[Usage]{}, err
 	}
-	rows, total, err := s.rows.usages(s.DB.Read(ctx), a.UID, w)
+	rows, total, err := s.rows.usages(s.db.Read(ctx), a.UID, w)
 	if err != nil {
 		return httpapi.Page[Usage]{}, err
 	}

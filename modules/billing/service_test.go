@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/report"
 )
 
 const credit = money.Credit
@@ -54,7 +55,7 @@ func charge(t testing.TB, s *billing.Service, c billing.Charge) (billing.Receipt
 		c.CallID = ids.New("call")
 	}
 	var r billing.Receipt
-	err := s.DB.InTx(t.Context(), func(tx database.Tx) error {
+	err := billing.DB(s).InTx(t.Context(), func(tx database.Tx) error {
 		err := database.Unscoped(tx.Handle).Exec(`INSERT INTO tool_call_results (result_id, call_id, uid, toolset_id, tool_name, input, output)
 			VALUES ('non-result-id', ?, ?, ?, ?, '{}', '') ON CONFLICT DO NOTHING`, c.CallID, c.UID, c.Toolset, c.Tool).Error
 		if err != nil {
@@ -278,7 +279,7 @@ func TestTheBooksBalance(t *testing.T) {
 				}
 			}
 		})
-		users, wrong, err := s.Verify(t.Context())
+		users, wrong, err := report.New(db).Verify(t.Context())
 		if err != nil || users < 50 || len(wrong) != 0 {
 			t.Fatalf("%d users, %v, %v", users, wrong, err)
 		}
@@ -290,7 +291,7 @@ func TestTheBooksBalance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, wrong, err = s.Verify(t.Context())
+		_, wrong, err = report.New(db).Verify(t.Context())
 		if err != nil || len(wrong) != 1 || wrong[0].String() != a.UID+" was charged 0; 1.000001 were taken from recharges and 0 are owed" {
 			t.Fatalf("a balance that was changed is not found: %v, %v", wrong, err)
 		}
@@ -342,31 +343,6 @@ func TestAnotherTenant(t *testing.T) {
 					t.Errorf("%d rows", rows)
 				}
 			},
-			"RunReport": func() {
-				if got, err := s.RunReport(t.Context(), bob, "ar-1", nil); err != nil || len(got.Lines) != 0 || got.Total != 0 {
-					t.Errorf("%+v, %v", got, err)
-				}
-				if got, err := s.RunReport(t.Context(), alice, "ar-1", new(int)); err != nil || got.Charged != credit {
-					t.Errorf("the owner's: %+v, %v", got, err)
-				}
-			},
-			"CanvasReport": func() {
-				exec(t, db, `INSERT INTO action_results (result_id, uid, target_type, target_id) VALUES ('ar-1', ?, 'canvas', 'c-1')`, alice.UID)
-				if got, err := s.CanvasReport(t.Context(), bob, "c-1"); err != nil || len(got.Lines) != 0 || got.Total != 0 {
-					t.Errorf("%+v, %v", got, err)
-				}
-				if got, err := s.CanvasReport(t.Context(), alice, "c-1"); err != nil || got.Charged != credit {
-					t.Errorf("the owner's: %+v, %v", got, err)
-				}
-				if got, err := s.CanvasReport(t.Context(), alice, "c-2"); err != nil || got.Charged != 0 {
-					t.Errorf("another canvas: %+v, %v", got, err)
-				}
-			},
-			"Report": func() {
-				if got, err := s.Report(t.Context(), bob, billing.Period{}); err != nil || len(got.Lines) != 0 {
-					t.Errorf("%+v, %v", got, err)
-				}
-			},
 			"Recharges": func() {
 				if got, err := s.Recharges(t.Context(), bob, httpapi.PageQuery{Limit: 10}); err != nil || len(got.Items) != 0 {
 					t.Errorf("%+v, %v", got, err)
@@ -408,8 +384,7 @@ func TestAnotherTenant(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"Grant":  func() {}, // for operators; it names its user
-			"Verify": func() {}, // for operators; of all users
+			"Grant": func() {}, // for operators; it names its user
 		}
 		for m := range reflect.TypeFor[*billing.Service]().Methods() {
 			try, ok := tried[m.Name]
@@ -427,12 +402,6 @@ func TestAnotherTenant(t *testing.T) {
 
 func TestModelCalls(t *testing.T) {
 	t.Parallel()
-	price := billing.ModelPrice{Input: 2 * credit, Output: 10 * credit}
-	for tokens, want := range map[[2]int64]string{{0, 0}: "0", {1_000_000, 0}: "2", {500_000, 100_000}: "2", {1, 1}: "0.000012", {1 << 62, 1 << 62}: money.Max.String()} {
-		if got := price.Of(tokens[0], tokens[1]).String(); got != want {
-			t.Errorf("%v cost %s, want %s", tokens, got, want)
-		}
-	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s, a := service(db), newUser(t, db)
 		grant(t, s, a, 3*credit, time.Hour)

@@ -14,6 +14,8 @@ import (
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/billing/report"
 )
 
 func (c *cli) credit() *cobra.Command {
@@ -126,8 +128,8 @@ func (c *cli) creditReport() *cobra.Command {
 	var run, from, until string
 	cmd := c.ofUser("report", "What a user was charged, by tool and model", func(ctx context.Context, a *app.App, user actor.Actor, _ string) error {
 		var (
-			p   billing.Period
-			r   billing.Statement
+			p   report.Period
+			r   report.Statement
 			err error
 		)
 		for text, moment := range map[*string]*time.Time{&from: &p.From, &until: &p.Until} {
@@ -139,9 +141,9 @@ func (c *cli) creditReport() *cobra.Command {
 			}
 		}
 		if run != "" {
-			r, err = a.Credits.Service.RunReport(ctx, user, run, nil)
+			r, err = a.Credits.Reports.RunReport(ctx, user, run, nil)
 		} else {
-			r, err = a.Credits.Service.Report(ctx, user, p)
+			r, err = a.Credits.Reports.Report(ctx, user, p)
 		}
 		if err != nil {
 			return err
@@ -271,7 +273,7 @@ func (c *cli) creditRate() *cobra.Command {
 	var standard, premium, margin amounts
 	cmd := c.command("rate PROVIDER", "Set what a provider takes for a thousand calls, in dollars", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
 		return c.with(cmd, func(ctx context.Context, a *app.App) error {
-			r := billing.Rates{Standard: standard.or(0), Premium: premium.or(0), Margin: margin.or(money.Credit)}
+			r := price.Rates{Standard: standard.or(0), Premium: premium.or(0), Margin: margin.or(money.Credit)}
 			if err := a.Credits.Service.SetRates(ctx, args[0], r); err != nil {
 				return err
 			}
@@ -289,7 +291,7 @@ func (c *cli) creditRate() *cobra.Command {
 func (c *cli) creditVerify() *cobra.Command {
 	return c.command("verify", "Prove that what was charged is what was taken and owed, for every user", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return c.with(cmd, func(ctx context.Context, a *app.App) error {
-			users, wrong, err := a.Credits.Service.Verify(ctx)
+			users, wrong, err := a.Credits.Reports.Verify(ctx)
 			if err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ import (
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/report"
 )
 
 // demoCredits is what the demo's user gets to spend, once.
@@ -331,7 +332,7 @@ func (d demonstration) report(ctx context.Context, o demoOutcome) error {
 			Amount     money.Amount `json:"amount"`
 		} `json:"items"`
 	}
-	var total billing.Statement
+	var total report.Statement
 	var balance billing.Balance
 	for path, into := range map[string]any{
 		"/v1/tool/calls?limit=200&resultId=" + d.resultID: &page, "/v1/credit/usage?limit=200": &usage,

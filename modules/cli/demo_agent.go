@@ -22,7 +22,7 @@ import (
 	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/app"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/report"
 	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
@@ -306,7 +306,7 @@ func (d agentDemo) compare(ctx context.Context, coded, plain asked) error {
 			}
 			totals[i] += tokens
 		}
-		var spent billing.Statement
+		var spent report.Statement
 		if err := d.ask(ctx, http.MethodGet, "/v1/credit/result?resultId="+a.id, nil, &spent); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
@@ -537,7 +537,7 @@ type unpriced struct{ tool.Catalogue }
 
 func (u unpriced) Identify(ctx context.Context, a actor.Actor, key string) (toolset.Toolset, error) {
 	t, err := u.Catalogue.Identify(ctx, a, key)
-	t.Prices = billing.PriceList{}
+	t.Prices = price.List{}
 	return t, err
 }
 

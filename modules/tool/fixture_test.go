@@ -22,6 +22,7 @@ import (
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/ptc"
@@ -127,7 +128,7 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	}
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
-	pricer, rates := billing.NewPricer(120*money.Credit), billing.New(billing.Deps{DB: db}).Service
+	pricer, rates := price.NewPricer(120*money.Credit), billing.New(billing.Deps{DB: db}).Service
 	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: pricer, Rates: rates, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
 	files := file.New(file.Deps{Inventory: toolsets, Pricer: pricer, Rates: rates, Coded: []string{"jina"}})
 	_, err = files.Apply(t.Context(), []file.File{{Name: "test.yaml", Content: []byte(catalogue)}})

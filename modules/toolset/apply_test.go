@@ -17,7 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
@@ -145,7 +145,7 @@ func TestApplyingAFileDoesNotDependOnWhatStoodThere(t *testing.T) {
 				require.NoError(rt, err)
 			}
 			options := cmp.Options{
-				cmpopts.IgnoreFields(toolset.Toolset{}, "Key", "ToolsetID"), cmpopts.IgnoreUnexported(toolset.Toolset{}, toolset.InventoryItem{}, billing.PriceList{}),
+				cmpopts.IgnoreFields(toolset.Toolset{}, "Key", "ToolsetID"), cmpopts.IgnoreUnexported(toolset.Toolset{}, toolset.InventoryItem{}, price.List{}),
 				cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty(),
 			}
 			if diff := cmp.Diff(toolset.Rows(t, s.Service, alone), toolset.Rows(t, s.Service, after)); diff != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/composio/composiotest"
 	"github.com/portico-run/portico/modules/toolset"
@@ -210,7 +211,7 @@ func TestTiersNeedRates(t *testing.T) {
 		f := []file.File{{Name: "x.yaml", Content: []byte(`{key: gmail, name: G, type: external_oauth, billing: {_default: {tier: standard}}}`)}}
 		_, err := s.Apply(t.Context(), f)
 		require.ErrorContains(t, err, `toolset gmail: price of "_default": the provider has no rates`)
-		require.NoError(t, billing.New(billing.Deps{DB: db}).Service.SetRates(t.Context(), "composio", billing.Rates{Standard: 299_000, Premium: 897_000, Margin: 1_000_000}))
+		require.NoError(t, billing.New(billing.Deps{DB: db}).Service.SetRates(t.Context(), "composio", price.Rates{Standard: 299_000, Premium: 897_000, Margin: 1_000_000}))
 		_, err = s.Apply(t.Context(), f)
 		require.NoError(t, err)
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/internal/secretbox"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/legacy"
 )
 
@@ -19,7 +19,7 @@ type Deps struct {
 	DB  *database.DB
 	Box *secretbox.Box
 	// Pricer reads price lists, Rates what providers take.
-	Pricer *billing.Pricer
+	Pricer *price.Pricer
 	Rates  Rates
 	// Provider lists the tools of other services, Accounts are users' accounts
 	// there; SharedUser is who has those that all users share.
@@ -38,7 +38,7 @@ type Deps struct {
 
 // Rates knows what providers of many tools take.
 type Rates interface {
-	Rates(ctx context.Context, provider string) (*billing.Rates, error)
+	Rates(ctx context.Context, provider string) (*price.Rates, error)
 }
 
 // Module is the wired package.

@@ -12,7 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/ptc"
 )
 
@@ -114,7 +114,7 @@ type parsed struct {
 	domain     string
 	credential string // sealed
 	methods    []Method
-	prices     billing.PriceList
+	prices     price.List
 	egress     []netip.Prefix
 }
 
@@ -154,10 +154,10 @@ func (s *Service) parse(h database.Handle, item inventoryRow) (parsed, error) {
 }
 
 // Priced picks those fields of methods that prices depend on.
-func Priced(methods []Method) []billing.Priced {
-	out := make([]billing.Priced, len(methods))
+func Priced(methods []Method) []price.Method {
+	out := make([]price.Method, len(methods))
 	for i, m := range methods {
-		out[i] = billing.Priced{Name: m.Name, Request: m.Request, Response: m.Response, Rules: m.Rules, TokenPricing: m.TokenPricing}
+		out[i] = price.Method{Name: m.Name, Request: m.Request, Response: m.Response, Rules: m.Rules, TokenPricing: m.TokenPricing}
 	}
 	return out
 }

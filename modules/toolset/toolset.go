@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 )
 
 // Kind says what executes a toolset's methods.
@@ -37,7 +37,7 @@ type Toolset struct {
 	ProviderUser string
 	// Egress lists what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
-	Prices billing.PriceList
+	Prices price.List
 	// Config is what the toolset is configured with, by the keys of its items.
 	Config map[string]string
 

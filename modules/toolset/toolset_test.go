@@ -20,6 +20,7 @@ import (
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/toolset"
@@ -59,7 +60,7 @@ func service(t *testing.T, db *database.DB) *inventory {
 	box, err := secretbox.New(strings.Repeat("0a", 32))
 	require.NoError(t, err)
 	return inventoryOf(t, toolset.Deps{
-		DB: db, Pricer: billing.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box,
+		DB: db, Pricer: price.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box,
 	})
 }
 

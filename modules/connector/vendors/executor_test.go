@@ -16,7 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/internal/upstream"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/connector/vendors"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 	"github.com/portico-run/portico/modules/legacy"
@@ -41,7 +41,7 @@ func start(t *testing.T, key string, config map[string]string) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, methods: map[string]toolset.Method{}, executor: vendors.New(vendors.Deps{
 		Upstream: upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20, Wait: func(context.Context, time.Duration) error { return nil }}),
-		Timeout:  2 * time.Second, Dollars: billing.NewPricer(120 * money.Credit).Dollars, ContentTokens: 2000,
+		Timeout:  2 * time.Second, Dollars: price.NewPricer(120 * money.Credit).Dollars, ContentTokens: 2000,
 	})}
 	for _, l := range all {
 		if l.Key == key {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -26,7 +26,7 @@ type item struct {
 type checker struct {
 	file      string
 	variables map[string]string
-	pricer    *billing.Pricer
+	pricer    *price.Pricer
 	coded     []string // keys whose tools are code
 	problems  []Problem
 }

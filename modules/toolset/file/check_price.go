@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -39,7 +39,7 @@ func (c *checker) providedPrices(s spec) json.RawMessage {
 	}
 	raw, err := toJSON(s.Billing.node)
 	if err == nil {
-		_, err = c.pricer.ParseProvided(string(raw), &billing.Rates{})
+		_, err = c.pricer.ParseProvided(string(raw), &price.Rates{})
 	}
 	if err != nil {
 		c.problem(s.Billing.node.Line, "billing: %s", strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/money"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // shelf keeps what is stored, and the rates of providers.
 type shelf struct {
 	stored []toolset.Spec
-	rates  *billing.Rates
+	rates  *price.Rates
 	err    error
 }
 
@@ -31,10 +31,10 @@ func (s *shelf) Store(_ context.Context, specs []toolset.Spec) (toolset.Report, 
 	return toolset.Report{Unchanged: []string{"all"}}, s.err
 }
 
-func (s *shelf) Rates(context.Context, string) (*billing.Rates, error) { return s.rates, s.err }
+func (s *shelf) Rates(context.Context, string) (*price.Rates, error) { return s.rates, s.err }
 
 func service(s *shelf) *file.Service {
-	return file.New(file.Deps{Inventory: s, Pricer: billing.NewPricer(120 * money.Credit), Rates: s, Coded: []string{"jina"}, Variables: map[string]string{
+	return file.New(file.Deps{Inventory: s, Pricer: price.NewPricer(120 * money.Credit), Rates: s, Coded: []string{"jina"}, Variables: map[string]string{
 		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": "sk-weather",
 	}})
 }

@@ -5,7 +5,7 @@ package file
 import (
 	"context"
 
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -15,7 +15,7 @@ type Deps struct {
 	// Variables are what ${NAME} in a file stands for.
 	Variables map[string]string
 	// Pricer reads price lists, Rates what providers take.
-	Pricer *billing.Pricer
+	Pricer *price.Pricer
 	Rates  toolset.Rates
 	// Coded are the keys of toolsets whose tools are part of the server.
 	Coded []string
@@ -36,7 +36,7 @@ func New(d Deps) *Service {
 type Service struct {
 	inventory Inventory
 	variables map[string]string
-	pricer    *billing.Pricer
+	pricer    *price.Pricer
 	rates     toolset.Rates
 	coded     []string
 }

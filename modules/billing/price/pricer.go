@@ -1,4 +1,4 @@
-package billing
+package price
 
 import (
 	"encoding/json"
@@ -57,21 +57,21 @@ const (
 // number, or an object with a number or {"tier":"standard"|"premium"} for each
 // action and for "_default". An empty text is 3 credits for each. Without
 // rates, tiers are an error: a call must not go out for nothing.
-func (p *Pricer) ParseProvided(raw string, rates *Rates) (PriceList, error) {
+func (p *Pricer) ParseProvided(raw string, rates *Rates) (List, error) {
 	raw = strings.TrimSpace(raw)
 	fallback := composioPrice
 	if raw == "" {
-		return PriceList{all: &fallback}, nil
+		return List{all: &fallback}, nil
 	}
 	if text, ok := scalar(raw); ok {
 		amount, err := parseAmount(text)
-		return PriceList{all: &amount}, err
+		return List{all: &amount}, err
 	}
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(raw), &entries); err != nil || entries == nil {
-		return PriceList{}, errors.New("the prices are neither a number nor an object with one entry per action")
+		return List{}, errors.New("the prices are neither a number nor an object with one entry per action")
 	}
-	list := PriceList{all: &fallback, methods: map[string]rule{}}
+	list := List{all: &fallback, methods: map[string]rule{}}
 	var problems []error
 	for _, name := range sortedKeys(entries) {
 		amount, err := p.provided(entries[name], rates)

@@ -1,4 +1,4 @@
-package billing_test
+package price_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/portico-run/portico/internal/money"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 )
 
 // drawDecimal draws a decimal as text, with up to so many digits before the
@@ -46,8 +46,8 @@ func TestPricesByFormulaAreExact(t *testing.T) {
 			{"fieldPath":"text","phase":"input","category":"text","unitMode":"utf8_bytes"},
 			{"fieldPath":"a","phase":"input","isMultiplier":true,"applyTo":"video"},
 			{"fieldPath":"b","phase":"input","isMultiplier":true,"applyTo":"video"}]`, film)
-		f := billing.Priced{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules), TokenPricing: json.RawMessage(`{"inputPer1MUsd":` + tokens + `}`)}
-		list, err := billing.NewPricer(rate).ParsePrices("0", []billing.Priced{f})
+		f := price.Method{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules), TokenPricing: json.RawMessage(`{"inputPer1MUsd":` + tokens + `}`)}
+		list, err := price.NewPricer(rate).ParsePrices("0", []price.Method{f})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestPricesThatADoubleGetsWrong(t *testing.T) {
 		"more digits as a unit": {"99999999999.123457", "1", "99999999999.123457"},
 	} {
 		rules := `[{"fieldPath":"n","phase":"input","category":"video","defaultCreditsPerUnit":` + c.perUnit + `}]`
-		list, err := billing.NewPricer(credit).ParsePrices("0", []billing.Priced{{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules)}})
+		list, err := price.NewPricer(credit).ParsePrices("0", []price.Method{{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestPricesThatADoubleGetsWrong(t *testing.T) {
 	}
 	// By quantity: 0.1 credits for each of 3 are 0.3, raised to a whole one;
 	// 1.1 for each of 10 are 11, not 12.
-	list, err := billing.NewPricer(credit).ParsePrices(`{"m":{"type":"per_quantity","quantityField":"n","creditsPerUnit":1.1}}`, []billing.Priced{{Name: "m", Request: schema, Response: schema}})
+	list, err := price.NewPricer(credit).ParsePrices(`{"m":{"type":"per_quantity","quantityField":"n","creditsPerUnit":1.1}}`, []price.Method{{Name: "m", Request: schema, Response: schema}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestPricesThatADoubleGetsWrong(t *testing.T) {
 // Of 17.6 dollars at 1.1 credits a double makes 19.360000000000003.
 func TestBillsInDollarsAreExact(t *testing.T) {
 	t.Parallel()
-	got, err := billing.NewPricer(credit * 11 / 10).Dollars(big.NewRat(176, 10))
+	got, err := price.NewPricer(credit * 11 / 10).Dollars(big.NewRat(176, 10))
 	if err != nil || got.String() != "19.36" {
 		t.Errorf("%v, %v", got, err)
 	}

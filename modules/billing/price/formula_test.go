@@ -1,4 +1,4 @@
-package billing_test
+package price_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 )
 
 // The vectors of docs/wire/refly.md#vectors-of-price-formulas, by their numbers.
@@ -52,7 +52,7 @@ func TestVectorsOfPaths(t *testing.T) {
 		"a path with an empty name":  {plainSchema, "nested..value", "broken"},
 		"a bracket that is no place": {plainSchema, "images[x]", "broken"},
 	} {
-		if got := billing.TypeAt(c.schema, c.path); got != c.want {
+		if got := price.TypeAt(c.schema, c.path); got != c.want {
 			t.Errorf("%s: %s is %q, want %q", name, c.path, got, c.want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestVectorsOfPaths(t *testing.T) {
 // priceOf reads rules and prices a call with them.
 func priceOf(t *testing.T, rules, tokens, input, output string) (float64, error) {
 	t.Helper()
-	f, err := billing.NewPricer(120*credit).ParseFormula(json.RawMessage("["+rules+"]"), json.RawMessage(tokens), json.RawMessage(plainSchema), json.RawMessage(resultSchema))
+	f, err := price.NewPricer(120*credit).ParseFormula(json.RawMessage("["+rules+"]"), json.RawMessage(tokens), json.RawMessage(plainSchema), json.RawMessage(resultSchema))
 	if err != nil {
 		return 0, err
 	}
@@ -190,7 +190,7 @@ func TestVectorsOfMistakes(t *testing.T) {
 		}
 	}
 	// 5.5: JSON has no infinity, but a value may be one.
-	f, err := billing.NewPricer(120*credit).ParseFormula(json.RawMessage("["+times+"]"), nil, json.RawMessage(plainSchema), json.RawMessage(`{}`))
+	f, err := price.NewPricer(120*credit).ParseFormula(json.RawMessage("["+times+"]"), nil, json.RawMessage(plainSchema), json.RawMessage(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestVectorsOfMistakes(t *testing.T) {
 		t.Errorf("5.5 multiplier is infinite: %v, %v", got, err)
 	}
 	// 8.2
-	_, err = billing.NewPricer(120*credit).ParseFormula(json.RawMessage("["+additive+"]"), nil, json.RawMessage(`{"type":`), json.RawMessage(`{}`))
+	_, err = price.NewPricer(120*credit).ParseFormula(json.RawMessage("["+additive+"]"), nil, json.RawMessage(`{"type":`), json.RawMessage(`{}`))
 	if err == nil || !strings.Contains(err.Error(), "Invalid input schema JSON") {
 		t.Errorf("8.2 broken schema: %v", err)
 	}
@@ -227,7 +227,7 @@ func TestVectorsOfPrecedence(t *testing.T) {
 	} {
 		m := priced("m")
 		m[0].Rules, m[0].TokenPricing = json.RawMessage(c.rules), json.RawMessage(c.tokens)
-		p, err := billing.NewPricer(120*credit).ParsePrices(c.static, m)
+		p, err := price.NewPricer(120*credit).ParsePrices(c.static, m)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -240,12 +240,12 @@ func TestVectorsOfPrecedence(t *testing.T) {
 	}
 	// No source is no silent default: not when it is loaded, and not when it is
 	// asked for.
-	if _, err := billing.NewPricer(120*credit).ParsePrices("", priced("m")); err == nil {
+	if _, err := price.NewPricer(120*credit).ParsePrices("", priced("m")); err == nil {
 		t.Error("no source of a price was loaded")
 	}
 	m := priced("m")
 	m[0].Rules = json.RawMessage(`[{"fieldPath":"nothing","phase":"input","category":"image","defaultCreditsPerUnit":1}]`)
-	if _, err := billing.NewPricer(120*credit).ParsePrices("5", m); err == nil || !strings.Contains(err.Error(), `pricing of "m": rule 1`) {
+	if _, err := price.NewPricer(120*credit).ParsePrices("5", m); err == nil || !strings.Contains(err.Error(), `pricing of "m": rule 1`) {
 		t.Errorf("a rule that no call can satisfy was loaded: %v", err)
 	}
 }
@@ -256,7 +256,7 @@ func TestEstimates(t *testing.T) {
 	m[0].Rules = json.RawMessage(`[{"fieldPath":"num","phase":"input","category":"video","defaultCreditsPerUnit":2}]`)
 	m[1].Rules = json.RawMessage(`[{"fieldPath":"n","phase":"output","category":"video","defaultCreditsPerUnit":2}]`)
 	m[1].Response = json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`)
-	p, err := billing.NewPricer(120*credit).ParsePrices(`{"flat":3}`, m)
+	p, err := price.NewPricer(120*credit).ParsePrices(`{"flat":3}`, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,10 +275,10 @@ func TestEstimates(t *testing.T) {
 // The table of docs/wire/refly.md#prices-of-composio-tools.
 func TestVectorsOfProviders(t *testing.T) {
 	t.Parallel()
-	rates := &billing.Rates{Standard: 299_000, Premium: 897_000, Margin: credit}
+	rates := &price.Rates{Standard: 299_000, Premium: 897_000, Margin: credit}
 	for name, c := range map[string]struct {
 		raw   string
-		rates *billing.Rates
+		rates *price.Rates
 		want  map[string]string
 	}{
 		"nothing is 3":         {"", nil, map[string]string{"A": "3"}},
@@ -288,10 +288,10 @@ func TestVectorsOfProviders(t *testing.T) {
 		"tiers":                {`{"A":{"tier":"premium"},"_default":{"tier":"standard"}}`, rates, map[string]string{"A": "0.10764", "B": "0.03588"}},
 		"without a default":    {`{"A":{"tier":"standard"}}`, rates, map[string]string{"A": "0.03588", "B": "3"}},
 		"a number for one":     {`{"A":9,"_default":1}`, nil, map[string]string{"A": "9", "B": "1"}},
-		"margin and rate":      {`{"A":{"tier":"standard"}}`, &billing.Rates{Standard: credit, Margin: 2 * credit}, map[string]string{"A": "0.24"}},
+		"margin and rate":      {`{"A":{"tier":"standard"}}`, &price.Rates{Standard: credit, Margin: 2 * credit}, map[string]string{"A": "0.24"}},
 		"28 calls make up one": {`{"A":{"tier":"standard"}}`, rates, map[string]string{"A": "0.03588"}},
 	} {
-		p, err := billing.NewPricer(120*credit).ParseProvided(c.raw, c.rates)
+		p, err := price.NewPricer(120*credit).ParseProvided(c.raw, c.rates)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -305,7 +305,7 @@ func TestVectorsOfProviders(t *testing.T) {
 	for raw, says := range map[string]string{
 		`{"A":{"tier":"gold"}}`: `"gold"`, `{"A":{"tier":"standard"}}`: "no rates", `[1]`: "neither a number", `-1`: "negative", `{"A":true}`: `"A"`, `null`: "not a decimal",
 	} {
-		if _, err := billing.NewPricer(120*credit).ParseProvided(raw, nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := price.NewPricer(120*credit).ParseProvided(raw, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", raw, err, says)
 		}
 	}

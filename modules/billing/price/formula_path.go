@@ -1,4 +1,4 @@
-package billing
+package price
 
 import (
 	"encoding/json"

@@ -1,4 +1,7 @@
-package billing
+// Package price says what calls cost: by the price list of a toolset, by the
+// tiers of a provider, by a formula over arguments and result, and by tokens.
+// It keeps nothing.
+package price
 
 import (
 	"bytes"
@@ -13,16 +16,16 @@ import (
 	"github.com/portico-run/portico/internal/money"
 )
 
-// PriceList is what the methods of one toolset cost. The zero value prices
+// List is what the methods of one toolset cost. The zero value prices
 // nothing.
-type PriceList struct {
+type List struct {
 	all      *money.Amount // of every method that has no price of its own
 	methods  map[string]rule
 	formulas map[string]Formula
 }
 
-// Priced is a method as far as its price depends on it.
-type Priced struct {
+// Method is a method as far as its price depends on it.
+type Method struct {
 	Name              string
 	Request, Response json.RawMessage // JSON Schemas
 	// Rules and TokenPricing are the formula; empty for none.
@@ -47,8 +50,8 @@ const textUnit = 1000
 // A method may have a formula besides, which comes first, or instead. A method
 // without a price and a price without a method are errors that name them: a
 // forgotten price must not become a silent default.
-func (p *Pricer) ParsePrices(raw string, methods []Priced) (PriceList, error) {
-	list := PriceList{methods: map[string]rule{}, formulas: map[string]Formula{}}
+func (p *Pricer) ParsePrices(raw string, methods []Method) (List, error) {
+	list := List{methods: map[string]rule{}, formulas: map[string]Formula{}}
 	var problems []error
 	for _, m := range methods {
 		if len(m.Rules) == 0 {
@@ -67,7 +70,7 @@ func (p *Pricer) ParsePrices(raw string, methods []Priced) (PriceList, error) {
 }
 
 // parse reads the prices that are no formulas.
-func (p *PriceList) parse(raw string, methods []Priced) (problems []error) {
+func (p *List) parse(raw string, methods []Method) (problems []error) {
 	entries := map[string]json.RawMessage{}
 	if text, ok := scalar(raw); ok {
 		amount, err := parseAmount(text)
@@ -85,7 +88,7 @@ func (p *PriceList) parse(raw string, methods []Priced) (problems []error) {
 	}
 	for _, name := range sortedKeys(entries) {
 		r, err := parseRule(entries[name])
-		i := slices.IndexFunc(methods, func(m Priced) bool { return m.Name == name })
+		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 		switch {
 		case i < 0:
 			problems = append(problems, fmt.Errorf("there is a price for %q, which is no method of the toolset", name))
@@ -198,7 +201,7 @@ type Quote struct {
 // Price is what one call of a method costs with these arguments and this
 // result, JSON that may be nil. A formula's price between nothing and one
 // credit is one credit.
-func (p PriceList) Price(method string, arguments map[string]any, result json.RawMessage) (Quote, error) {
+func (p List) Price(method string, arguments map[string]any, result json.RawMessage) (Quote, error) {
 	r, listed := p.methods[method]
 	if listed && r.free {
 		return Quote{}, nil
@@ -236,7 +239,7 @@ func (p PriceList) Price(method string, arguments map[string]any, result json.Ra
 
 // Estimate is the least that a call of a method will cost: what is known of its
 // price before its result.
-func (p PriceList) Estimate(method string, arguments map[string]any) money.Amount {
+func (p List) Estimate(method string, arguments map[string]any) money.Amount {
 	if f, ok := p.formulas[method]; ok && f.needsOutput() {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package billing
+package report
 
 import (
 	"context"
@@ -28,13 +28,13 @@ func (b Books) String() string {
 // Verify reads the books of every user, and returns those that do not balance.
 // It is for operators.
 func (s *Service) Verify(ctx context.Context) (users int, wrong []Books, err error) {
-	all, err := s.rows.users(s.DB.Read(ctx))
+	all, err := s.rows.users(s.db.Read(ctx))
 	if err != nil {
 		return 0, nil, err
 	}
 	for _, uid := range all {
 		var b Books
-		err := s.DB.InSnapshot(ctx, func(h database.Handle) error {
+		err := s.db.InSnapshot(ctx, func(h database.Handle) error {
 			b, err = s.rows.books(h, uid)
 			return err
 		})

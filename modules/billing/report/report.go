@@ -1,4 +1,6 @@
-package billing
+// Package report adds up what was charged, for users by tool and model, and for
+// operators as the proof that the books balance. It only reads.
+package report
 
 import (
 	"cmp"
@@ -8,9 +10,18 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/money"
 )
+
+// Service reads the books.
+type Service struct {
+	db   *database.DB
+	rows repository
+}
+
+// New returns the service over a database.
+func New(db *database.DB) *Service { return &Service{db: db} }
 
 // Line is what one tool or model cost in a report.
 type Line struct {
@@ -36,28 +47,28 @@ type Period struct{ From, Until time.Time }
 
 // Report sums up what the actor was charged in a period.
 func (s *Service) Report(ctx context.Context, a actor.Actor, p Period) (Statement, error) {
-	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, share{Period: p})
+	rows, err := s.rows.sums(s.db.Read(ctx), a.UID, share{Period: p})
 	return statementOf(rows), err
 }
 
 // RunReport sums up what a run of the actor's cost; a nil version is all of
 // them.
 func (s *Service) RunReport(ctx context.Context, a actor.Actor, resultID string, version *int) (Statement, error) {
-	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, share{resultID: resultID, version: version})
+	rows, err := s.rows.sums(s.db.Read(ctx), a.UID, share{resultID: resultID, version: version})
 	return statementOf(rows), err
 }
 
 // CanvasReport sums up what the actor's runs of a canvas cost. It is nothing for
 // a canvas of another user's.
 func (s *Service) CanvasReport(ctx context.Context, a actor.Actor, canvasID string) (Statement, error) {
-	rows, err := s.rows.sums(s.DB.Read(ctx), a.UID, share{canvasID: canvasID})
+	rows, err := s.rows.sums(s.db.Read(ctx), a.UID, share{canvasID: canvasID})
 	return statementOf(rows), err
 }
 
 func statementOf(rows []sumRow) Statement {
 	r := Statement{Lines: []Line{}}
 	for _, row := range rows {
-		line := Line{Type: row.UsageType, Model: text(row.ModelName), Calls: row.Calls, Total: row.Due, Charged: row.Charged}
+		line := Line{Type: row.UsageType, Model: database.Text(row.ModelName), Calls: row.Calls, Total: row.Due, Charged: row.Charged}
 		var meta struct{ ToolName, ToolsetKey string }
 		if row.ToolCallMeta != nil && json.Unmarshal([]byte(*row.ToolCallMeta), &meta) == nil {
 			line.Toolset, line.Tool = meta.ToolsetKey, meta.ToolName
@@ -70,31 +81,4 @@ func statementOf(rows []sumRow) Statement {
 		return cmp.Or(cmp.Compare(b.Charged, a.Charged), cmp.Compare(b.Total, a.Total), cmp.Compare(a.Toolset+a.Tool+a.Model, b.Toolset+b.Tool+b.Model))
 	})
 	return r
-}
-
-// Recharges returns a page of what the actor was given, newest first.
-func (s *Service) Recharges(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Lot], error) {
-	w, err := p.Window()
-	if err != nil {
-		return httpapi.Page[Lot]{}, err
-	}
-	rows, total, err := s.rows.recharges(s.DB.Read(ctx), a.UID, w)
-	if err != nil {
-		return httpapi.Page[Lot]{}, err
-	}
-	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r rechargeRow) int64 { return r.PK }), lotOf), nil
-}
-
-func lotOf(r rechargeRow) Lot {
-	return Lot{
-		ID: r.RechargeID, Source: r.Source, Text: text(r.Description), Amount: r.Amount, Left: r.Balance,
-		ExpiresAt: r.ExpiresAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
-	}
-}
-
-// Lot is a recharge as it was given, and what is left of it.
-type Lot struct {
-	ID, Source, Text     string
-	Amount, Left         money.Amount
-	ExpiresAt, CreatedAt time.Time
 }

@@ -1,17 +1,20 @@
-package billing_test
+package price_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/modules/billing/price"
 )
 
-func priced(names ...string) []billing.Priced {
-	methods := make([]billing.Priced, len(names))
+const credit = money.Credit
+
+func priced(names ...string) []price.Method {
+	methods := make([]price.Method, len(names))
 	for i, n := range names {
-		methods[i] = billing.Priced{
+		methods[i] = price.Method{
 			Name: n, Request: json.RawMessage(`{"type":"object","properties":{"num":{"type":"number"},"text":{"type":"string"}}}`), Response: json.RawMessage(`{}`),
 		}
 	}
@@ -24,7 +27,7 @@ func TestPrices(t *testing.T) {
 		"off": {"enabled": false, "type": "per_call", "creditsPerCall": 9},
 		"n": {"enabled": true, "type": "per_quantity", "quantityField": "num", "creditsPerUnit": 3, "maxCredits": 10},
 		"t": {"type": "per_quantity", "quantityField": "text", "creditsPerUnit": 1.5}}`
-	p, err := billing.NewPricer(120*credit).ParsePrices(rules, priced("a", "b", "c", "d", "e", "off", "n", "t"))
+	p, err := price.NewPricer(120*credit).ParsePrices(rules, priced("a", "b", "c", "d", "e", "off", "n", "t"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func TestPrices(t *testing.T) {
 func TestOnePriceForAllMethods(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"3", `"3"`, " 3 "} {
-		p, err := billing.NewPricer(120*credit).ParsePrices(raw, priced("x"))
+		p, err := price.NewPricer(120*credit).ParsePrices(raw, priced("x"))
 		if err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
@@ -90,7 +93,7 @@ func TestPriceMistakesAreNamed(t *testing.T) {
 		`{"m": {"creditsPerCall": "dozens"}}`: `"m"`,
 	}
 	for raw, says := range cases {
-		_, err := billing.NewPricer(120*credit).ParsePrices(raw, priced("m"))
+		_, err := price.NewPricer(120*credit).ParsePrices(raw, priced("m"))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", raw, err, says)
 		}
