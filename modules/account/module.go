@@ -49,7 +49,10 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{Deps: d, temporary: &temporaryKeys{}, unknown: &unknownPlans{}}}
+	return &Module{Service: &Service{
+		db: d.DB, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, logger: d.Logger, now: d.Now,
+		temporary: &temporaryKeys{}, unknown: &unknownPlans{},
+	}}
 }
 
 // Register adds the module's routes.

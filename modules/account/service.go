@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,10 +16,15 @@ import (
 
 // Service keeps users and keys.
 type Service struct {
-	Deps
-	rows      repository
-	temporary *temporaryKeys
-	unknown   *unknownPlans
+	db          *database.DB
+	tokenSecret []byte
+	tokenLife   time.Duration
+	hosts       Hosts
+	logger      *slog.Logger
+	now         func() time.Time
+	rows        repository
+	temporary   *temporaryKeys
+	unknown     *unknownPlans
 }
 
 // touchEvery keeps a busy key from writing its row on every request.
@@ -29,18 +35,18 @@ func (s *Service) Authenticate(ctx context.Context, c httpapi.Credentials) (acto
 	if c.APIKey == "" {
 		return s.authenticateToken(ctx, c.Token)
 	}
-	k, err := s.rows.byHash(s.DB.Read(ctx), Plaintext(c.APIKey).hash())
+	k, err := s.rows.byHash(s.db.Read(ctx), Plaintext(c.APIKey).hash())
 	if err != nil {
 		return actor.Actor{}, err
 	}
-	now := s.Now()
+	now := s.now()
 	if !k.live(now) {
 		return actor.Actor{}, ErrBadKey
 	}
 	if k.LastUsedAt == nil || now.Sub(*k.LastUsedAt) >= touchEvery {
-		err := s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.touch(tx, k.UID, k.ID, now) })
+		err := s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.touch(tx, k.UID, k.ID, now) })
 		if err != nil { // knowing when it was used is worth no failed request
-			s.Logger.WarnContext(ctx, "the use of an API key was not noted", "keyId", k.ID, "error", err)
+			s.logger.WarnContext(ctx, "the use of an API key was not noted", "keyId", k.ID, "error", err)
 		}
 	}
 	return actor.Actor{UID: k.UID, KeyID: k.ID, Scope: k.Scope}, nil
@@ -49,7 +55,7 @@ func (s *Service) Authenticate(ctx context.Context, c httpapi.Credentials) (acto
 // CreateUser makes a user. It is for operators.
 func (s *Service) CreateUser(ctx context.Context, name, email string) (User, error) {
 	var u User
-	err := s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+	err := s.db.InTx(ctx, func(tx database.Tx) (err error) {
 		u, err = s.insertUser(tx, name, email)
 		return err
 	})
@@ -63,7 +69,7 @@ func (s *Service) insertUser(tx database.Tx, name, email string) (User, error) {
 	if !nameForm.MatchString(name) {
 		return User{}, ErrBadUser
 	}
-	now := s.Now()
+	now := s.now()
 	row := userRow{UID: ids.New(ids.User), Name: name, HasBetaAccess: true, CreatedAt: now, UpdatedAt: now}
 	if email != "" {
 		row.Email = &email
@@ -73,11 +79,11 @@ func (s *Service) insertUser(tx database.Tx, name, email string) (User, error) {
 
 // Users lists every user. It is for operators.
 func (s *Service) Users(ctx context.Context) ([]User, error) {
-	users, err := s.rows.users(s.DB.Read(ctx))
+	users, err := s.rows.users(s.db.Read(ctx))
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.rows.identities(s.DB.Read(ctx))
+	from, err := s.rows.identities(s.db.Read(ctx))
 	for i, u := range users {
 		if who, ok := from[u.UID]; ok {
 			users[i].From = &who
@@ -89,12 +95,12 @@ func (s *Service) Users(ctx context.Context) ([]User, error) {
 // Disable refuses every credential of a user from now on, or takes them again.
 // It is for operators.
 func (s *Service) Disable(ctx context.Context, uid string, disabled bool) error {
-	now, action := s.Now(), "user.enable"
+	now, action := s.now(), "user.enable"
 	var at *time.Time
 	if disabled {
 		at, action = &now, "user.disable"
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.disable(tx, uid, at); err != nil {
 			return err
 		}
@@ -104,7 +110,7 @@ func (s *Service) Disable(ctx context.Context, uid string, disabled bool) error 
 
 // UserByName finds a user. It is for operators.
 func (s *Service) UserByName(ctx context.Context, name string) (User, error) {
-	return s.rows.userByName(s.DB.Read(ctx), name)
+	return s.rows.userByName(s.db.Read(ctx), name)
 }
 
 // firstKey is the name of the key of the first user.
@@ -117,7 +123,7 @@ func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plain
 	if err != nil || len(users) > 0 {
 		return User{}, "", false, err
 	}
-	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
 		if u, err = s.insertUser(tx, name, ""); err != nil {
 			return err
 		}
@@ -126,7 +132,7 @@ func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plain
 			return err
 		}
 		key = plain
-		return audit.Write(tx, actor.Actor{UID: u.UID}, "key.create", k.ID, map[string]string{"name": firstKey}, s.Now())
+		return audit.Write(tx, actor.Actor{UID: u.UID}, "key.create", k.ID, map[string]string{"name": firstKey}, s.now())
 	})
 	if database.IsDuplicate(err) {
 		return User{}, "", false, nil // another process was faster
@@ -146,18 +152,18 @@ func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, day
 	}
 	var expires *time.Time
 	if days > 0 {
-		t := s.Now().AddDate(0, 0, days)
+		t := s.now().AddDate(0, 0, days)
 		expires = &t
 	}
 	var (
 		k     Key
 		plain Plaintext
 	)
-	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
 		if k, plain, err = s.insertKey(tx, a.UID, name, actor.Full, expires); err != nil {
 			return err
 		}
-		return audit.Write(tx, a, "key.create", k.ID, map[string]string{"name": name}, s.Now())
+		return audit.Write(tx, a, "key.create", k.ID, map[string]string{"name": name}, s.now())
 	})
 	return k, plain, err
 }
@@ -174,7 +180,7 @@ func (s *Service) insertKey(tx database.Tx, uid, name string, scope actor.Scope,
 	plain := newPlaintext()
 	row := keyRow{
 		KeyID: ids.New(ids.Key), KeyHash: plain.hash(), KeyPrefix: plain.shown(), UID: uid, Name: name,
-		ExpiresAt: expires, CreatedAt: s.Now(),
+		ExpiresAt: expires, CreatedAt: s.now(),
 	}
 	if scope != actor.Full {
 		text := string(scope)
@@ -185,7 +191,7 @@ func (s *Service) insertKey(tx database.Tx, uid, name string, scope actor.Scope,
 
 // Keys lists the actor's own keys, the newest first.
 func (s *Service) Keys(ctx context.Context, a actor.Actor) ([]Key, error) {
-	return s.rows.ownKeys(s.DB.Read(ctx), a.UID)
+	return s.rows.ownKeys(s.db.Read(ctx), a.UID)
 }
 
 // RenameKey gives a key of the actor's another name.
@@ -194,21 +200,21 @@ func (s *Service) RenameKey(ctx context.Context, a actor.Actor, keyID, name stri
 	if err != nil {
 		return err
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.rename(tx, a.UID, keyID, name); err != nil {
 			return err
 		}
-		return audit.Write(tx, a, "key.rename", keyID, map[string]string{"name": name}, s.Now())
+		return audit.Write(tx, a, "key.rename", keyID, map[string]string{"name": name}, s.now())
 	})
 }
 
 // RevokeKey ends a key of the actor's at once, a sandbox's included.
 func (s *Service) RevokeKey(ctx context.Context, a actor.Actor, keyID string) error {
-	err := s.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.revoke(tx, a.UID, keyID, s.Now()); err != nil {
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.revoke(tx, a.UID, keyID, s.now()); err != nil {
 			return err
 		}
-		return audit.Write(tx, a, "key.revoke", keyID, nil, s.Now())
+		return audit.Write(tx, a, "key.revoke", keyID, nil, s.now())
 	})
 	if err == nil {
 		s.temporary.forget(a.UID)
@@ -223,7 +229,7 @@ func (s *Service) Audit(ctx context.Context, a actor.Actor, p httpapi.PageQuery)
 	if err != nil {
 		return httpapi.Page[audit.Event]{}, err
 	}
-	events, total, err := audit.List(s.DB.Read(ctx), a.UID, w)
+	events, total, err := audit.List(s.db.Read(ctx), a.UID, w)
 	if err != nil {
 		return httpapi.Page[audit.Event]{}, err
 	}
@@ -232,8 +238,8 @@ func (s *Service) Audit(ctx context.Context, a actor.Actor, p httpapi.PageQuery)
 
 // KeyOwner returns the user a key opens the door for, or ErrBadKey.
 func (s *Service) KeyOwner(ctx context.Context, key string) (string, error) {
-	k, err := s.rows.byHash(s.DB.Read(ctx), Plaintext(key).hash())
-	if err == nil && !k.live(s.Now()) {
+	k, err := s.rows.byHash(s.db.Read(ctx), Plaintext(key).hash())
+	if err == nil && !k.live(s.now()) {
 		err = ErrBadKey
 	}
 	return k.UID, err

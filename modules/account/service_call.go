@@ -13,8 +13,8 @@ import (
 // is good until a moment, or until EndCallKey. The one that was made before for
 // the same program ends.
 func (s *Service) CallKey(ctx context.Context, a actor.Actor, callID string, until time.Time) (plain Plaintext, err error) {
-	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
-		if err := s.rows.revokeSandbox(tx, a.UID, callKeyName(callID), s.Now()); err != nil {
+	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
+		if err := s.rows.revokeSandbox(tx, a.UID, callKeyName(callID), s.now()); err != nil {
 			return err
 		}
 		_, plain, err = s.insertKey(tx, a.UID, callKeyName(callID), actor.ToolExecute, &until)
@@ -25,7 +25,7 @@ func (s *Service) CallKey(ctx context.Context, a actor.Actor, callID string, unt
 
 // EndCallKey ends the key of a program, if it has one.
 func (s *Service) EndCallKey(ctx context.Context, a actor.Actor, callID string) error {
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.revokeSandbox(tx, a.UID, callKeyName(callID), s.Now()) })
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.revokeSandbox(tx, a.UID, callKeyName(callID), s.now()) })
 }
 
 func callKeyName(callID string) string { return "PTC_CALL_" + callID }

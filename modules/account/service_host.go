@@ -20,16 +20,16 @@ import (
 // person makes their user. It costs one query, as a key does, so that a user
 // who is disabled is refused at once.
 func (s *Service) authenticateHost(ctx context.Context, token string) (actor.Actor, error) {
-	c, err := s.Hosts.Verifier.Verify(token)
+	c, err := s.hosts.Verifier.Verify(token)
 	switch {
 	case errors.Is(err, hosttoken.ErrNoKeys):
 		return actor.Actor{}, errs.New(errs.Unavailable, "The server cannot read the keys of signed tokens.").Do("Its log has the reason. Try again later.").With(err)
 	case err != nil:
-		s.Logger.WarnContext(ctx, "a host's token was refused", "reason", err)
+		s.logger.WarnContext(ctx, "a host's token was refused", "reason", err)
 		return actor.Actor{}, ErrBadHostToken
 	}
 	who := Identity{c.Issuer, c.Tenant, c.Subject}
-	k, err := s.rows.identity(s.DB.Read(ctx), who)
+	k, err := s.rows.identity(s.db.Read(ctx), who)
 	if errors.Is(err, database.ErrNotFound) {
 		k, err = s.meet(ctx, who)
 	}
@@ -37,7 +37,7 @@ func (s *Service) authenticateHost(ctx context.Context, token string) (actor.Act
 		return actor.Actor{}, err
 	}
 	if k.DisabledAt != nil {
-		s.Logger.WarnContext(ctx, "a host's token was refused", "reason", "its user is disabled", "user", k.Row.UID)
+		s.logger.WarnContext(ctx, "a host's token was refused", "reason", "its user is disabled", "user", k.Row.UID)
 		return actor.Actor{}, ErrBadHostToken
 	}
 	if err := s.follow(ctx, k.Row, c); err != nil {
@@ -49,11 +49,11 @@ func (s *Service) authenticateHost(ctx context.Context, token string) (actor.Act
 // meet makes the user of a person who comes for the first time. Any number of
 // requests and processes may do so at once: one of them makes it.
 func (s *Service) meet(ctx context.Context, who Identity) (known, error) {
-	err := s.DB.InTx(ctx, func(tx database.Tx) error {
-		if s.Hosts.MaxUsers > 0 {
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		if s.hosts.MaxUsers > 0 {
 			if n, err := s.rows.countIdentities(tx); err != nil {
 				return err
-			} else if n >= int64(s.Hosts.MaxUsers) {
+			} else if n >= int64(s.hosts.MaxUsers) {
 				return ErrManyUsers
 			}
 		}
@@ -61,7 +61,7 @@ func (s *Service) meet(ctx context.Context, who Identity) (known, error) {
 		if err != nil {
 			return err
 		}
-		now := s.Now()
+		now := s.now()
 		row := identityRow{
 			Issuer: who.Issuer, Tenant: who.Tenant, Subject: who.Subject, UID: u.UID, PlanAt: time.Unix(0, 0).UTC(), CreatedAt: now,
 		}
@@ -76,7 +76,7 @@ func (s *Service) meet(ctx context.Context, who Identity) (known, error) {
 		return known{}, err
 	}
 	// Another request may have been faster, also where there was room for one.
-	k, missing := s.rows.identity(s.DB.Read(ctx), who)
+	k, missing := s.rows.identity(s.db.Read(ctx), who)
 	if err != nil && errors.Is(missing, database.ErrNotFound) {
 		return known{}, err
 	}
@@ -104,27 +104,27 @@ func (i Identity) name() string {
 // that said so last changes nothing: hosts send a token for a while after they
 // made another.
 func (s *Service) follow(ctx context.Context, row identityRow, c hosttoken.Claims) error {
-	plan, now := s.planOf(ctx, c.Plan), s.Now()
-	changes := s.Hosts.Plans != nil && plan != row.Plan && !c.IssuedAt.Before(row.PlanAt)
+	plan, now := s.planOf(ctx, c.Plan), s.now()
+	changes := s.hosts.Plans != nil && plan != row.Plan && !c.IssuedAt.Before(row.PlanAt)
 	if !changes && now.Sub(row.LastSeenAt) < touchEvery {
 		return nil
 	}
-	err := s.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.seen(tx, row.UID, now); err != nil || s.Hosts.Plans == nil {
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.seen(tx, row.UID, now); err != nil || s.hosts.Plans == nil {
 			return err
 		}
 		newest, err := s.rows.plan(tx, row.UID, plan, c.IssuedAt)
 		if err != nil || !newest {
 			return err
 		}
-		exists, err := s.Hosts.Subscriptions.Follow(tx, row.UID, plan)
+		exists, err := s.hosts.Subscriptions.Follow(tx, row.UID, plan)
 		if err == nil && !exists && s.unknown.first("plan "+plan) {
-			s.Logger.WarnContext(ctx, "CODEAPI_PLANS names a plan that there is not; its users have the free plan. See: portico credit plan", "plan", plan)
+			s.logger.WarnContext(ctx, "CODEAPI_PLANS names a plan that there is not; its users have the free plan. See: portico credit plan", "plan", plan)
 		}
 		return err
 	})
 	if err != nil && !changes { // knowing when somebody was seen is worth no failed request
-		s.Logger.WarnContext(ctx, "it was not noted that a person of a host was seen", "user", row.UID, "error", err)
+		s.logger.WarnContext(ctx, "it was not noted that a person of a host was seen", "user", row.UID, "error", err)
 		return nil
 	}
 	return err
@@ -132,12 +132,12 @@ func (s *Service) follow(ctx context.Context, row identityRow, c hosttoken.Claim
 
 // planOf is the lookup key of the plan that a host calls by a name.
 func (s *Service) planOf(ctx context.Context, name string) string {
-	if s.Hosts.Plans == nil || name == "" {
+	if s.hosts.Plans == nil || name == "" {
 		return ""
 	}
-	plan, known := s.Hosts.Plans[name]
+	plan, known := s.hosts.Plans[name]
 	if !known && s.unknown.first("name "+name) {
-		s.Logger.WarnContext(ctx, "a host's token has a plan_id that CODEAPI_PLANS does not name; its users have the free plan", "planId", name)
+		s.logger.WarnContext(ctx, "a host's token has a plan_id that CODEAPI_PLANS does not name; its users have the free plan", "planId", name)
 	}
 	return plan
 }

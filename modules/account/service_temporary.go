@@ -68,7 +68,7 @@ func (t *temporaryKeys) forget(uid string) {
 // and nothing else. It is made once and handed out again for twelve hours,
 // unless it was revoked, in whatever process.
 func (s *Service) TemporaryKey(ctx context.Context, a actor.Actor) (Plaintext, error) {
-	if plain, ok := s.temporary.get(a.UID, s.Now()); ok {
+	if plain, ok := s.temporary.get(a.UID, s.now()); ok {
 		_, err := s.KeyOwner(ctx, plain.Reveal())
 		if err == nil || !errors.Is(err, ErrBadKey) {
 			return plain, err
@@ -76,7 +76,7 @@ func (s *Service) TemporaryKey(ctx context.Context, a actor.Actor) (Plaintext, e
 		s.temporary.forget(a.UID)
 	}
 	plain, err, _ := s.temporary.making.Do(a.UID, func() (any, error) {
-		if plain, ok := s.temporary.get(a.UID, s.Now()); ok {
+		if plain, ok := s.temporary.get(a.UID, s.now()); ok {
 			return plain, nil
 		}
 		return s.makeTemporary(context.WithoutCancel(ctx), a) // others wait for it too
@@ -88,10 +88,10 @@ func (s *Service) TemporaryKey(ctx context.Context, a actor.Actor) (Plaintext, e
 }
 
 func (s *Service) makeTemporary(ctx context.Context, a actor.Actor) (Plaintext, error) {
-	now := s.Now()
+	now := s.now()
 	expires := now.Add(temporaryLife)
 	var plain Plaintext
-	err := s.DB.InTx(ctx, func(tx database.Tx) (err error) {
+	err := s.db.InTx(ctx, func(tx database.Tx) (err error) {
 		_, plain, err = s.insertKey(tx, a.UID, "PTC_SESSION_"+a.UID, actor.ToolExecute, &expires)
 		return err
 	})
@@ -104,8 +104,8 @@ func (s *Service) makeTemporary(ctx context.Context, a actor.Actor) (Plaintext, 
 // PurgeTemporaryKeys deletes temporary keys that expired more than a week ago
 // and returns how many. It is a system job.
 func (s *Service) PurgeTemporaryKeys(ctx context.Context) (n int64, err error) {
-	err = s.DB.InTx(ctx, func(tx database.Tx) (err error) {
-		n, err = s.rows.purge(tx, s.Now().Add(-purgeAfter))
+	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
+		n, err = s.rows.purge(tx, s.now().Add(-purgeAfter))
 		return err
 	})
 	return n, err

@@ -20,15 +20,15 @@ type claims struct {
 
 // IssueToken makes a session token for a user.
 func (s *Service) IssueToken(ctx context.Context, a actor.Actor) (string, error) {
-	u, err := s.rows.user(s.DB.Read(ctx), a.UID)
+	u, err := s.rows.user(s.db.Read(ctx), a.UID)
 	if err != nil {
 		return "", err
 	}
-	now := s.Now()
+	now := s.now()
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		UID: u.UID, Email: u.Email,
-		RegisteredClaims: jwt.RegisteredClaims{IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(s.TokenLife))},
-	}).SignedString(s.TokenSecret)
+		RegisteredClaims: jwt.RegisteredClaims{IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(s.tokenLife))},
+	}).SignedString(s.tokenSecret)
 	if err != nil {
 		return "", fmt.Errorf("sign a session token: %w", err)
 	}
@@ -41,7 +41,7 @@ func (s *Service) authenticateToken(ctx context.Context, token string) (actor.Ac
 	switch {
 	case !hosttoken.Claimed(token):
 		return s.authenticateSession(ctx, token)
-	case s.Hosts.Verifier == nil:
+	case s.hosts.Verifier == nil:
 		return actor.Actor{}, ErrBadToken.Do("Sign in again. Where this is the signed token of a LibreChat server, the operator sets CODEAPI_JWT_PUBLIC_KEY, or a setting next to it.")
 	}
 	return s.authenticateHost(ctx, token)
@@ -51,12 +51,12 @@ func (s *Service) authenticateToken(ctx context.Context, token string) (actor.Ac
 // about itself, and only for users that exist.
 func (s *Service) authenticateSession(ctx context.Context, token string) (actor.Actor, error) {
 	var c claims
-	_, err := jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return s.TokenSecret, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.Now))
+	_, err := jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return s.tokenSecret, nil },
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.now))
 	if err != nil || c.UID == "" {
 		return actor.Actor{}, ErrBadToken.With(err)
 	}
-	switch u, err := s.rows.user(s.DB.Read(ctx), c.UID); {
+	switch u, err := s.rows.user(s.db.Read(ctx), c.UID); {
 	case errors.Is(err, ErrUserMissing):
 		return actor.Actor{}, ErrBadToken.With(err)
 	case err != nil:

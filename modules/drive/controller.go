@@ -47,7 +47,7 @@ func (s *Service) Describe(uid string, f File) DriveFile {
 		FileID: f.FileID, CanvasID: f.CanvasID, Name: f.Name, Type: f.Type, Category: f.Category(), Size: f.Size, Source: f.Source,
 		Scope: "present", StorageKey: key(uid, f.CanvasID, f.Name), Summary: f.Summary, ResultID: f.ResultID,
 		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
-		URL: s.Settings.Endpoint + "/v1/drive/file/content/" + f.FileID + "/" + url.PathEscape(f.Name),
+		URL: s.settings.Endpoint + "/v1/drive/file/content/" + f.FileID + "/" + url.PathEscape(f.Name),
 	}
 	if f.ResultID != "" {
 		b.ResultVersion = &f.Version
@@ -59,7 +59,7 @@ func (s *Service) Describe(uid string, f File) DriveFile {
 const maxFields = 64 << 10
 
 func (c controller) upload(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
-	r.Body = http.MaxBytesReader(w, r.Body, c.Settings.MaxFile+maxFields)
+	r.Body = http.MaxBytesReader(w, r.Body, c.settings.MaxFile+maxFields)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return errs.New(errs.Unsupported, "The body is not multipart/form-data.").Do("Send the parts canvasId and file.").With(err)

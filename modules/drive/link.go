@@ -32,23 +32,23 @@ func (s *Service) Link(ctx context.Context, a actor.Actor, fileID string, life t
 		return Link{}, err
 	}
 	if life == 0 {
-		life = s.Settings.LinkLife
+		life = s.settings.LinkLife
 	}
-	expires := s.Now().Add(life).Truncate(time.Second)
+	expires := s.now().Add(life).Truncate(time.Second)
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
 		Subject: a.UID, ID: f.FileID, Audience: jwt.ClaimStrings{linkAudience}, ExpiresAt: jwt.NewNumericDate(expires),
 	}).SignedString(s.linkKey)
 	if err != nil {
 		return Link{}, err
 	}
-	return Link{URL: s.Settings.Endpoint + "/v1/drive/file/shared?token=" + url.QueryEscape(token), ExpiresAt: expires}, nil
+	return Link{URL: s.settings.Endpoint + "/v1/drive/file/shared?token=" + url.QueryEscape(token), ExpiresAt: expires}, nil
 }
 
 // Follow opens the file of a link, whoever has it.
 func (s *Service) Follow(ctx context.Context, token string) (File, io.ReadSeekCloser, error) {
 	var claims jwt.RegisteredClaims
 	_, err := jwt.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return s.linkKey, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithAudience(linkAudience), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.Now))
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithAudience(linkAudience), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.now))
 	if err != nil {
 		return File{}, nil, ErrLink.Do("Ask for a new one.").With(err)
 	}

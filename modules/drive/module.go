@@ -57,7 +57,9 @@ func New(d Deps) (*Module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key of links: %w", err)
 	}
-	return &Module{Service: &Service{Deps: d, linkKey: key}}, nil
+	return &Module{Service: &Service{
+		db: d.DB, objects: d.Objects, canvases: d.Canvases, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKey: key,
+	}}, nil
 }
 
 // Register adds the module's routes.
@@ -68,7 +70,7 @@ func (m *Module) Register(api *httpapi.API) {
 		Summary: "Store a file in a canvas",
 		Description: "multipart/form-data with the parts canvasId and file. A CSV file is kept as Parquet: the types of its columns are found out, and " +
 			"rows that do not fit are left out and reported in table.",
-		Answers: []any{httpapi.Envelope[DriveFile]{}}, BodyLimit: m.Service.Settings.MaxFile + maxFields,
+		Answers: []any{httpapi.Envelope[DriveFile]{}}, BodyLimit: m.Service.settings.MaxFile + maxFields,
 		Errors: []errs.Code{errs.CanvasMissing, errs.StorageFull},
 	}, c.upload)
 	httpapi.Register(api, httpapi.Operation{

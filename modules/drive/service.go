@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
@@ -14,10 +15,14 @@ import (
 
 // Service keeps files.
 type Service struct {
-	Deps
-
-	rows    repository
-	linkKey []byte
+	db        *database.DB
+	objects   objectstore.Store
+	canvases  Canvases
+	elsewhere func(h database.Handle, uid string) (int64, error)
+	settings  Settings
+	now       func() time.Time
+	rows      repository
+	linkKey   []byte
 }
 
 // List returns the files of a canvas, or all of the caller's when canvasID is
@@ -27,7 +32,7 @@ func (s *Service) List(ctx context.Context, a actor.Actor, canvasID string, p ht
 	if err != nil {
 		return httpapi.Page[File]{}, err
 	}
-	rows, total, err := s.rows.list(s.DB.Read(ctx), a.UID, canvasID, w)
+	rows, total, err := s.rows.list(s.db.Read(ctx), a.UID, canvasID, w)
 	if err != nil {
 		return httpapi.Page[File]{}, fmt.Errorf("list files: %w", err)
 	}
@@ -37,13 +42,13 @@ func (s *Service) List(ctx context.Context, a actor.Actor, canvasID string, p ht
 // Get returns what is known about a file. It returns ErrMissing when there is
 // none, or it is another user's.
 func (s *Service) Get(ctx context.Context, a actor.Actor, fileID string) (File, error) {
-	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
+	r, err := s.rows.get(s.db.Read(ctx), a.UID, fileID)
 	return r.file(), err
 }
 
 // Find returns the file of a canvas that has a name, or an id.
 func (s *Service) Find(ctx context.Context, a actor.Actor, canvasID, name string) (File, error) {
-	r, found, err := s.rows.named(s.DB.Read(ctx), a.UID, canvasID, name)
+	r, found, err := s.rows.named(s.db.Read(ctx), a.UID, canvasID, name)
 	if err != nil {
 		return File{}, err
 	}
@@ -59,11 +64,11 @@ func (s *Service) Find(ctx context.Context, a actor.Actor, canvasID, name string
 
 // Open returns a file and its content, which the caller closes.
 func (s *Service) Open(ctx context.Context, a actor.Actor, fileID string) (File, io.ReadSeekCloser, error) {
-	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
+	r, err := s.rows.get(s.db.Read(ctx), a.UID, fileID)
 	if err != nil {
 		return File{}, nil, err
 	}
-	content, err := objectstore.Open(ctx, s.Objects, *r.StorageKey, r.Size)
+	content, err := objectstore.Open(ctx, s.objects, *r.StorageKey, r.Size)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		err = ErrMissing.With(err)
 	}
@@ -87,15 +92,15 @@ func (s *Service) Read(ctx context.Context, a actor.Actor, fileID string, limit 
 
 // Delete removes a file for good.
 func (s *Service) Delete(ctx context.Context, a actor.Actor, fileID string) error {
-	r, err := s.rows.get(s.DB.Read(ctx), a.UID, fileID)
+	r, err := s.rows.get(s.db.Read(ctx), a.UID, fileID)
 	if err != nil {
 		return err
 	}
 	// The content first: once the row is gone, its name may be another's.
-	if err := s.Objects.Delete(ctx, *r.StorageKey); err != nil {
+	if err := s.objects.Delete(ctx, *r.StorageKey); err != nil {
 		return fmt.Errorf("delete the content of %s: %w", fileID, err)
 	}
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		return s.rows.update(tx, a.UID, fileID, map[string]any{"deleted_at": s.Now(), "size": 0})
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		return s.rows.update(tx, a.UID, fileID, map[string]any{"deleted_at": s.now(), "size": 0})
 	})
 }

@@ -84,7 +84,7 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 	if _, err := c.Body.Seek(0, io.SeekStart); err != nil {
 		return File{}, err
 	}
-	now := s.Now()
+	now := s.now()
 	r := row{
 		FileID: ids.New(ids.File), UID: a.UID, CanvasID: c.CanvasID, Name: CleanName(c.Name), Size: size, Source: string(c.Source),
 		Scope: "present", CreatedAt: now, UpdatedAt: now,
@@ -101,14 +101,14 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 		return File{}, err
 	}
 	place := key(a.UID, c.CanvasID, r.Name)
-	if err := s.Objects.Put(ctx, place, c.Body, r.Type); err != nil {
+	if err := s.objects.Put(ctx, place, c.Body, r.Type); err != nil {
 		return File{}, errors.Join(fmt.Errorf("store %s: %w", r.FileID, err), s.giveUp(ctx, a, r))
 	}
 	r.StorageKey = &place
-	err = s.DB.InTx(ctx, func(tx database.Tx) error {
+	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		return s.rows.update(tx, a.UID, r.FileID, map[string]any{
 			"storage_key": place, "type": r.Type, "category": r.Category, "size": r.Size, "summary": r.Summary,
-			"result_id": r.ResultID, "result_version": r.ResultVersion, "updated_at": s.Now(),
+			"result_id": r.ResultID, "result_version": r.ResultVersion, "updated_at": s.now(),
 		})
 	})
 	return r.file(), err
@@ -119,10 +119,10 @@ func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) (size i
 	if size, err = c.Body.Seek(0, io.SeekEnd); err != nil {
 		return 0, err
 	}
-	if size > s.Settings.MaxFile {
-		return size, ErrTooLarge.Do(fmt.Sprintf("It has %d bytes; files may have %d.", size, s.Settings.MaxFile))
+	if size > s.settings.MaxFile {
+		return size, ErrTooLarge.Do(fmt.Sprintf("It has %d bytes; files may have %d.", size, s.settings.MaxFile))
 	}
-	owned, err := s.Canvases.CanvasOwned(ctx, s.DB.Read(ctx), a.UID, c.CanvasID)
+	owned, err := s.canvases.CanvasOwned(ctx, s.db.Read(ctx), a.UID, c.CanvasID)
 	if err == nil && !owned {
 		return size, ErrCanvasMissing
 	}
@@ -134,11 +134,11 @@ const reservationLife = time.Hour
 
 // reserve takes a name and the room for a file, before its content is stored.
 func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) error {
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.lock(tx, a.UID); err != nil {
 			return err
 		}
-		if err := s.rows.expire(tx, a.UID, s.Now().Add(-reservationLife)); err != nil {
+		if err := s.rows.expire(tx, a.UID, s.now().Add(-reservationLife)); err != nil {
 			return err
 		}
 		old, found, err := s.rows.named(tx.Handle, a.UID, r.CanvasID, r.Name)
@@ -181,16 +181,16 @@ func (s *Service) Room(tx database.Tx, uid string, more int64) error {
 // room is Room for who has the lock.
 func (s *Service) room(tx database.Tx, uid string, more int64) error {
 	used, err := s.rows.used(tx.Handle, uid)
-	if err == nil && s.Elsewhere != nil {
+	if err == nil && s.elsewhere != nil {
 		var elsewhere int64
-		elsewhere, err = s.Elsewhere(tx.Handle, uid)
+		elsewhere, err = s.elsewhere(tx.Handle, uid)
 		used += elsewhere
 	}
 	if err != nil {
 		return err
 	}
-	if more > 0 && used+more > s.Settings.Quota {
-		return ErrFull.Do(fmt.Sprintf("Your files take %d of %d bytes; %d more do not fit. Delete some.", used, s.Settings.Quota, more))
+	if more > 0 && used+more > s.settings.Quota {
+		return ErrFull.Do(fmt.Sprintf("Your files take %d of %d bytes; %d more do not fit. Delete some.", used, s.settings.Quota, more))
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (s *Service) room(tx database.Tx, uid string, more int64) error {
 func (s *Service) giveUp(ctx context.Context, a actor.Actor, r row) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	return s.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.discard(tx, a.UID, r.FileID) })
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.discard(tx, a.UID, r.FileID) })
 }
 
 // settleTimeout bounds what is cleaned up after a failure.
