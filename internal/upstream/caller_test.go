@@ -1,0 +1,279 @@
+package upstream_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/upstream"
+)
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// pauses remembers how long a caller would have waited, and waits no time.
+type pauses struct {
+	mu   sync.Mutex
+	list []time.Duration
+}
+
+func (p *pauses) wait(ctx context.Context, d time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, d)
+	return ctx.Err()
+}
+
+// caller is the product's, with the rules of egress, and what it waited.
+func caller(t *testing.T, b upstream.BreakerSettings) (*upstream.Caller, *pauses) {
+	t.Helper()
+	e := egress.New(egress.Config{})
+	t.Cleanup(e.Close)
+	p := &pauses{}
+	return upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20, Breaker: b, Wait: p.wait}), p
+}
+
+// serve answers with statuses in turn, the last one for ever.
+func serve(t *testing.T, header http.Header, statuses ...int) (url string, asked *atomic.Int64) {
+	t.Helper()
+	asked = &atomic.Int64{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := int(asked.Add(1))
+		body, _ := io.ReadAll(r.Body)
+		for name, values := range header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(statuses[min(n, len(statuses))-1])
+		fmt.Fprintf(w, "%s %s", r.Method, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, asked
+}
+
+func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		harmless bool
+		retries  int
+		statuses []int
+		asked    int64
+		status   int
+	}{
+		"harmless and asked for":   {true, 3, []int{503, 502, 504, 200}, 4, 200},
+		"too many requests":        {true, 1, []int{429, 200}, 2, 200},
+		"as often as is said":      {true, 2, []int{503}, 3, 503},
+		"not at all":               {true, 0, []int{503}, 1, 503},
+		"a fault of the upstream":  {true, 3, []int{500}, 1, 500},
+		"a refusal":                {true, 3, []int{404}, 1, 404},
+		"what may have had effect": {false, 3, []int{503}, 1, 503},
+	} {
+		call, _ := caller(t, upstream.BreakerSettings{})
+		url, asked := serve(t, nil, c.statuses...)
+		got, err := call.Do(t.Context(), upstream.Request{
+			Method: "PUT", URL: url, Header: http.Header{}, Body: []byte("body"), Allow: loopback, Harmless: c.harmless, Retries: c.retries, Limit: time.Second,
+		})
+		require.NoError(t, err, name)
+		require.Equal(t, c.status, got.Status, name)
+		require.Equal(t, c.status == 200, got.OK(), name)
+		require.Equal(t, c.asked, asked.Load(), name)
+		require.Equal(t, "PUT body", string(got.Body), "%s: a repetition sends the body again", name)
+	}
+}
+
+// Nothing was sent where there is no connection: that is tried again whatever
+// the call does.
+func TestACallThatNeverLeftIsRepeated(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	call, waited := caller(t, upstream.BreakerSettings{})
+	_, err = call.Do(t.Context(), upstream.Request{Method: "POST", URL: "http://" + l.Addr().String(), Header: http.Header{}, Allow: loopback, Retries: 3, Limit: time.Second})
+	require.EqualError(t, err, "CONNECTION_FAILED: The upstream does not accept connections.")
+	require.Len(t, waited.list, 3)
+	for n, d := range waited.list {
+		most := 250 * time.Millisecond << n
+		require.GreaterOrEqual(t, d, most/2, "attempt %d", n)
+		require.LessOrEqual(t, d, most, "attempt %d", n)
+	}
+}
+
+func TestTheUpstreamSaysHowLongToWait(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		says string
+		want time.Duration
+	}{
+		"seconds":           {"7", 7 * time.Second},
+		"a date":            {now.Add(9 * time.Second).Format(http.TimeFormat), 9 * time.Second},
+		"a date that is by": {now.Add(-time.Hour).Format(http.TimeFormat), 0},
+	} {
+		e := egress.New(egress.Config{})
+		t.Cleanup(e.Close)
+		p := &pauses{}
+		call := upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20, Wait: p.wait, Now: func() time.Time { return now }})
+		url, _ := serve(t, http.Header{"Retry-After": {c.says}}, 429, 200)
+		_, err := call.Do(t.Context(), upstream.Request{Method: "GET", URL: url, Header: http.Header{}, Allow: loopback, Harmless: true, Retries: 1, Limit: time.Second})
+		require.NoError(t, err, name)
+		require.Equal(t, []time.Duration{c.want}, p.list, name)
+	}
+}
+
+// Who has no time for a repetition gets the answer that is there.
+func TestNoRepetitionAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	call, waited := caller(t, upstream.BreakerSettings{})
+	url, asked := serve(t, http.Header{"Retry-After": {"3600"}}, 503)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := call.Do(ctx, upstream.Request{Method: "GET", URL: url, Header: http.Header{}, Allow: loopback, Harmless: true, Retries: 3, Limit: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, 503, got.Status)
+	require.Equal(t, int64(1), asked.Load())
+	require.Empty(t, waited.list)
+}
+
+func TestACallWithoutAnAnswerSaysWhy(t *testing.T) {
+	t.Parallel()
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hangs.Close)
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	cuts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(cuts.Close)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	for name, c := range map[string]struct {
+		ctx   context.Context
+		url   string
+		allow []netip.Prefix
+		code  string
+	}{
+		"an address that is not allowed": {t.Context(), hangs.URL, nil, "EGRESS_REFUSED"},
+		"no certificate that is known":   {t.Context(), secure.URL, loopback, "TLS_FAILED"},
+		"no answer in time":              {short, hangs.URL, loopback, "TIMEOUT"},
+		"a caller that gave up":          {gone, hangs.URL, loopback, "CANCELLED"},
+		"a connection that broke":        {t.Context(), cuts.URL, loopback, "CONNECTION_BROKEN"},
+		"a name that is none":            {t.Context(), "http://nobody.invalid", loopback, "HOST_NOT_FOUND"},
+		"no URL":                         {t.Context(), "http://a b", loopback, "CONNECTION_BROKEN"},
+	} {
+		call, _ := caller(t, upstream.BreakerSettings{})
+		_, err := call.Do(c.ctx, upstream.Request{Method: "POST", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: 50 * time.Millisecond})
+		var f *upstream.Failure
+		require.ErrorAs(t, err, &f, name)
+		require.Equal(t, c.code, f.Code, name)
+		require.NotContains(t, f.Message, "127.0.0.1", "%s: a caller need not learn addresses", name)
+	}
+}
+
+func TestAnUpstreamThatKeepsFailingIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	call, _ := caller(t, upstream.BreakerSettings{Failures: 2, Delay: time.Hour})
+	bad, asked := serve(t, nil, 200, 503)
+	good, _ := serve(t, nil, 200)
+	do := func(url string) error {
+		_, err := call.Do(t.Context(), upstream.Request{Method: "GET", URL: url + "/any?path", Header: http.Header{}, Allow: loopback, Limit: time.Second})
+		return err
+	}
+	for range 10 {
+		if err := do(bad); err != nil {
+			break
+		}
+	}
+	sent := asked.Load()
+	require.Less(t, sent, int64(10))
+	err := do(bad)
+	var f *upstream.Failure
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, upstream.CodeUnavailable, f.Code)
+	require.Regexp(t, `^The upstream has failed too often; nothing is sent to it for (1h0m1s|1h0m0s)\.$`, f.Message)
+	require.Equal(t, sent, asked.Load(), "nothing is sent")
+	require.NoError(t, do(good), "others are not concerned")
+}
+
+// What an upstream refuses, what the caller gave up and what is too large says
+// that the upstream works.
+func TestARefusalIsNoFailureOfTheUpstream(t *testing.T) {
+	t.Parallel()
+	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5000000") }))
+	t.Cleanup(large.Close)
+	refuses, _ := serve(t, nil, 500, 404, 429)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx   context.Context
+		url   string
+		allow []netip.Prefix
+		code  string
+	}{
+		"refuses":      {t.Context(), refuses, loopback, ""},
+		"too large":    {t.Context(), large.URL, loopback, upstream.CodeTooLarge},
+		"given up":     {gone, refuses, loopback, "CANCELLED"},
+		"not ours yet": {t.Context(), refuses, nil, "EGRESS_REFUSED"},
+	} {
+		call, _ := caller(t, upstream.BreakerSettings{Failures: 1, Delay: time.Hour})
+		for range 5 {
+			_, err := call.Do(c.ctx, upstream.Request{Method: "GET", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: time.Second})
+			if c.code == "" {
+				require.NoError(t, err, name)
+				continue
+			}
+			require.ErrorContains(t, err, c.code, name)
+		}
+	}
+}
+
+// After the delay one call tries, and its success opens the way again.
+func TestAnUpstreamThatWorksAgainIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	call, _ := caller(t, upstream.BreakerSettings{Failures: 1, Delay: 20 * time.Millisecond})
+	url, _ := serve(t, nil, 503, 503, 200)
+	do := func() (upstream.Response, error) {
+		return call.Do(t.Context(), upstream.Request{Method: "GET", URL: url, Header: http.Header{}, Allow: loopback, Limit: time.Second})
+	}
+	for range 2 {
+		_, _ = do()
+	}
+	require.Eventually(t, func() bool {
+		got, err := do()
+		return err == nil && got.OK()
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+// However many origins are called, a bounded number is watched.
+func TestManyOriginsAreForgotten(t *testing.T) {
+	t.Parallel()
+	call := upstream.New(upstream.Deps{Client: nowhere{}, Breaker: upstream.BreakerSettings{Failures: 1, Delay: time.Hour}})
+	do := func(n int) error {
+		_, err := call.Do(t.Context(), upstream.Request{Method: "GET", URL: fmt.Sprintf("http://host-%d.test/", n), Limit: time.Second})
+		return err
+	}
+	for range 3 {
+		_ = do(0)
+	}
+	require.ErrorContains(t, do(0), "nothing is sent")
+	for n := range 1000 {
+		_ = do(n + 1)
+	}
+	require.ErrorContains(t, do(0), "HOST_NOT_FOUND", "it is asked again")
+}
+
+// nowhere knows no name.
+type nowhere struct{}
+
+func (nowhere) Do(r *http.Request, _ []netip.Prefix) (*http.Response, error) {
+	return nil, &net.DNSError{Err: "no such host", Name: r.URL.Host, IsNotFound: true}
+}
