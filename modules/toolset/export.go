@@ -1,10 +1,10 @@
 package toolset
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+
+	"github.com/portico-run/portico/internal/schema/jsontree"
 )
 
 // Definition is a toolset as code is generated from it: docs/wire/refly.md#definitions.
@@ -29,7 +29,7 @@ type ToolDefinition struct {
 
 // outputOf is the schema of a method's result, if it says anything.
 func outputOf(m Method) json.RawMessage {
-	members, err := ordered(m.Response)
+	members, err := jsontree.Members(m.Response)
 	if err != nil || len(members) == 0 {
 		return nil
 	}
@@ -45,89 +45,46 @@ const (
 // withFileTitle adds the parameter file_name_title to a schema and requires it:
 // docs/wire/refly.md#definitions. The order of the other members stays.
 func withFileTitle(schema json.RawMessage) (json.RawMessage, error) {
-	members, err := ordered(schema)
+	members, err := jsontree.Members(schema)
 	if err != nil {
 		return nil, err
 	}
 	properties := json.RawMessage("{}")
 	var required []string
 	for _, m := range members {
-		switch m.name {
+		switch m.Name {
 		case "properties":
-			properties = m.value
+			properties = m.Value
 		case "required":
-			if err := json.Unmarshal(m.value, &required); err != nil {
+			if err := json.Unmarshal(m.Value, &required); err != nil {
 				return nil, fmt.Errorf("required: %w", err)
 			}
 		}
 	}
-	fields, err := ordered(properties)
+	fields, err := jsontree.Members(properties)
 	if err != nil {
 		return nil, fmt.Errorf("properties: %w", err)
 	}
 	for _, f := range fields {
-		if f.name == fileTitle {
+		if f.Name == fileTitle {
 			return schema, nil
 		}
 	}
-	fields = append(fields, member{fileTitle, json.RawMessage(fileTitleSchema)})
+	fields = append(fields, jsontree.Member{Name: fileTitle, Value: json.RawMessage(fileTitleSchema)})
 	names, err := json.Marshal(append(required, fileTitle))
 	if err != nil {
 		return nil, err
 	}
-	members = set(members, "properties", write(fields))
-	return write(set(members, "required", names)), nil
+	members = set(members, "properties", jsontree.Join(fields))
+	return jsontree.Join(set(members, "required", names)), nil
 }
 
-// member is one member of a JSON object.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// ordered reads an object's members in their order.
-func ordered(object json.RawMessage) ([]member, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
-	var members []member
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		members = append(members, member{fmt.Sprint(name), value})
-	}
-	return members, nil
-}
-
-func set(members []member, name string, value json.RawMessage) []member {
+func set(members []jsontree.Member, name string, value json.RawMessage) []jsontree.Member {
 	for i := range members {
-		if members[i].name == name {
-			members[i].value = value
+		if members[i].Name == name {
+			members[i].Value = value
 			return members
 		}
 	}
-	return append(members, member{name, value})
-}
-
-func write(members []member) json.RawMessage {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, m := range members {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name, _ := json.Marshal(m.name) // strings always have a JSON form
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(m.value)
-	}
-	b.WriteByte('}')
-	return b.Bytes()
+	return append(members, jsontree.Member{Name: name, Value: value})
 }

@@ -34,6 +34,15 @@ func (o *Object) Has(name string) bool {
 	return ok
 }
 
+// None reports whether a list holds only objects, and none of them has a member
+// of these names.
+func None(list []any, names ...string) bool {
+	return !slices.ContainsFunc(list, func(v any) bool {
+		o, ok := v.(*Object)
+		return !ok || slices.ContainsFunc(names, o.Has)
+	})
+}
+
 // Set adds a member at the end, or replaces one at its place.
 func (o *Object) Set(name string, value any) {
 	if !o.Has(name) {

@@ -53,3 +53,32 @@ func TestBadTexts(t *testing.T) {
 		require.Error(t, err, text)
 	}
 }
+
+func TestMembersAreAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	members, err := jsontree.Members([]byte(` {"z" : 1.50, "a":{ "b":[1, 2]}, "z":"\u003c"} `))
+	require.NoError(t, err)
+	require.Equal(t, []jsontree.Member{
+		{Name: "z", Value: json.RawMessage("1.50")}, {Name: "a", Value: json.RawMessage(`{ "b":[1, 2]}`)}, {Name: "z", Value: json.RawMessage(`"\u003c"`)},
+	}, members)
+	require.Equal(t, `{"z":1.50,"a":{ "b":[1, 2]},"z":"\u003c"}`, string(jsontree.Join(members)))
+	members, err = jsontree.Members([]byte(`{}`))
+	require.NoError(t, err)
+	require.Empty(t, members)
+	require.Equal(t, `{}`, string(jsontree.Join(nil)))
+	for _, text := range []string{``, `null`, `[1]`, `"{"`, `{"a"`, `{"a":}`, `{"a":1,}`} {
+		_, err := jsontree.Members([]byte(text))
+		require.Error(t, err, text)
+	}
+}
+
+func TestNoneOfAListHasAMember(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`[]`: true, `[{}]`: true, `[{"required":["a"]},{"x":1}]`: true, `[{},{"type":null}]`: false, `[{"items":1}]`: false, `[true]`: false, `[{},"text"]`: false,
+	} {
+		v, err := jsontree.Parse([]byte(text))
+		require.NoError(t, err)
+		require.Equal(t, want, jsontree.None(v.([]any), "type", "items"), text)
+	}
+}

@@ -191,14 +191,8 @@ func kindOf(v any) string {
 // onlyConstraints reports whether alternatives say only which properties are
 // required together, or nothing at all.
 func onlyConstraints(list []any) bool {
-	for _, v := range list {
-		o, ok := v.(*jsontree.Object)
-		if !ok || o.Has("type") || o.Has("properties") || o.Has("$ref") || o.Has("enum") || o.Has("const") || o.Has("items") ||
-			o.Has("anyOf") || o.Has("oneOf") || o.Has("allOf") || o.Has("pattern") || o.Has("format") {
-			return false
-		}
-	}
-	return len(list) > 0
+	return len(list) > 0 &&
+		jsontree.None(list, "type", "properties", "$ref", "enum", "const", "items", "anyOf", "oneOf", "allOf", "pattern", "format")
 }
 
 func same(a, b any) bool {

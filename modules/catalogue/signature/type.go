@@ -223,12 +223,5 @@ func quote(s string) string { return strconv.Quote(s) }
 
 // constraints reports whether alternatives say only what is required together.
 func constraints(list []any) bool {
-	for _, v := range list {
-		o, ok := v.(*jsontree.Object)
-		if !ok || o.Has("type") || o.Has("properties") || o.Has("$ref") || o.Has("enum") || o.Has("const") || o.Has("items") ||
-			o.Has("anyOf") || o.Has("oneOf") || o.Has("allOf") {
-			return false
-		}
-	}
-	return true
+	return jsontree.None(list, "type", "properties", "$ref", "enum", "const", "items", "anyOf", "oneOf", "allOf")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/internal/schema/jsontree"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -81,23 +82,14 @@ type namedProperty struct {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (o *ordered) UnmarshalJSON(text []byte) error {
-	d := json.NewDecoder(strings.NewReader(string(text)))
-	open, err := d.Token()
-	if err != nil || open != json.Delim('{') {
-		return err // null, or no object: no properties are known
+	members, err := jsontree.Members(text)
+	if err != nil {
+		return nil //nolint:nilerr // null, or no object: no properties are known
 	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return err
-		}
-		p := namedProperty{name: fmt.Sprint(name)}
-		_ = json.Unmarshal(raw, &p.property) // what does not fit is not described
-		if json.Unmarshal(raw, &p.null) != nil {
+	for _, m := range members {
+		p := namedProperty{name: m.Name}
+		_ = json.Unmarshal(m.Value, &p.property) // what does not fit is not described
+		if json.Unmarshal(m.Value, &p.null) != nil {
 			p.null = nullness{Type: json.RawMessage(`"unknown"`)}
 		}
 		*o = append(*o, p)
