@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -50,9 +51,7 @@ func serve(t *testing.T, header http.Header, statuses ...int) (url string, asked
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := int(asked.Add(1))
 		body, _ := io.ReadAll(r.Body)
-		for name, values := range header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), header)
 		w.WriteHeader(statuses[min(n, len(statuses))-1])
 		fmt.Fprintf(w, "%s %s", r.Method, body)
 	}))
@@ -152,26 +151,30 @@ func TestACallWithoutAnAnswerSaysWhy(t *testing.T) {
 	t.Cleanup(secure.Close)
 	cuts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(cuts.Close)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer end()
 	for name, c := range map[string]struct {
-		ctx   context.Context
-		url   string
-		allow []netip.Prefix
-		code  string
+		url    string
+		allow  []netip.Prefix
+		giveUp time.Duration // when its caller does; 0 for never
+		code   string
 	}{
-		"an address that is not allowed": {t.Context(), hangs.URL, nil, "EGRESS_REFUSED"},
-		"no certificate that is known":   {t.Context(), secure.URL, loopback, "TLS_FAILED"},
-		"no answer in time":              {short, hangs.URL, loopback, "TIMEOUT"},
-		"a caller that gave up":          {gone, hangs.URL, loopback, "CANCELLED"},
-		"a connection that broke":        {t.Context(), cuts.URL, loopback, "CONNECTION_BROKEN"},
-		"a name that is none":            {t.Context(), "http://nobody.invalid", loopback, "HOST_NOT_FOUND"},
-		"no URL":                         {t.Context(), "http://a b", loopback, "CONNECTION_BROKEN"},
+		"an address that is not allowed": {hangs.URL, nil, 0, "EGRESS_REFUSED"},
+		"no certificate that is known":   {secure.URL, loopback, 0, "TLS_FAILED"},
+		"no answer in time":              {hangs.URL, loopback, 0, "TIMEOUT"},
+		"a caller that gave up":          {hangs.URL, loopback, time.Millisecond, "CANCELLED"},
+		"a connection that broke":        {cuts.URL, loopback, 0, "CONNECTION_BROKEN"},
+		"no URL":                         {"http://a b", loopback, 0, "CONNECTION_BROKEN"},
 	} {
+		limit := time.Minute
+		if name == "no answer in time" {
+			limit = 50 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		if c.giveUp > 0 {
+			time.AfterFunc(c.giveUp, cancel)
+		}
 		call, _ := caller(t, upstream.BreakerSettings{})
-		_, err := call.Do(c.ctx, upstream.Request{Method: "POST", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: 50 * time.Millisecond})
+		_, err := call.Do(ctx, upstream.Request{Method: "POST", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: limit})
+		cancel()
 		var f *upstream.Failure
 		require.ErrorAs(t, err, &f, name)
 		require.Equal(t, c.code, f.Code, name)
@@ -211,22 +214,25 @@ func TestARefusalIsNoFailureOfTheUpstream(t *testing.T) {
 	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5000000") }))
 	t.Cleanup(large.Close)
 	refuses, _ := serve(t, nil, 500, 404, 429)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
 	for name, c := range map[string]struct {
-		ctx   context.Context
 		url   string
 		allow []netip.Prefix
+		gone  bool // its caller
 		code  string
 	}{
-		"refuses":      {t.Context(), refuses, loopback, ""},
-		"too large":    {t.Context(), large.URL, loopback, upstream.CodeTooLarge},
-		"given up":     {gone, refuses, loopback, "CANCELLED"},
-		"not ours yet": {t.Context(), refuses, nil, "EGRESS_REFUSED"},
+		"refuses":     {refuses, loopback, false, ""},
+		"too large":   {large.URL, loopback, false, upstream.CodeTooLarge},
+		"given up":    {refuses, loopback, true, "CANCELLED"},
+		"not allowed": {refuses, nil, false, "EGRESS_REFUSED"},
 	} {
 		call, _ := caller(t, upstream.BreakerSettings{Failures: 1, Delay: time.Hour})
 		for range 5 {
-			_, err := call.Do(c.ctx, upstream.Request{Method: "GET", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: time.Second})
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.gone {
+				cancel()
+			}
+			_, err := call.Do(ctx, upstream.Request{Method: "GET", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: time.Second})
+			cancel()
 			if c.code == "" {
 				require.NoError(t, err, name)
 				continue
