@@ -15,4 +15,9 @@ func TestTokensCostWhatTheyCostInParts(t *testing.T) {
 			t.Errorf("%v cost %s, want %s", tokens, got, want)
 		}
 	}
+	for perMillion, want := range map[money.Amount]money.Amount{499_999: 0, 500_000: 1, 1_499_999: 1} {
+		if got := (price.Tokens{Input: perMillion}).Of(1, 0); got != want {
+			t.Errorf("a token at %s for a million costs %s, want %s: it is rounded to the nearest", perMillion, got, want)
+		}
+	}
 }

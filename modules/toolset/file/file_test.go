@@ -240,14 +240,19 @@ func TestLoadLeavesOutAnInvalidFileWhole(t *testing.T) {
 // cannot be read, nothing is stored.
 func TestRatesOfProviders(t *testing.T) {
 	t.Parallel()
-	provided := []file.File{{Name: "p.yaml", Content: []byte("{key: gmail, name: Gmail, type: external_oauth, billing: tiers}")}}
+	provided := []file.File{{Name: "p.yaml", Content: []byte("{key: gmail, name: Gmail, type: external_oauth, billing: {_default: {tier: standard}}}")}}
 	s := &shelf{}
 	problems, err := service(s).Check(t.Context(), []file.File{{Name: "p.yaml", Content: []byte("{key: gmail, name: Gmail, type: external_oauth}")}})
 	require.NoError(t, err)
 	require.Empty(t, problems)
 	problems, err = service(s).Check(t.Context(), provided)
 	require.NoError(t, err)
-	require.NotEmpty(t, problems)
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0].Error(), `p.yaml:1: toolset gmail: price of "_default": the provider has no rates`)
+	s.rates = &price.Rates{Standard: money.Credit, Margin: money.Credit}
+	problems, err = service(s).Check(t.Context(), provided)
+	require.NoError(t, err)
+	require.Empty(t, problems)
 
 	s.err = errors.New("the database is away")
 	_, _, err = service(s).Load(t.Context(), []file.File{{Name: "p.yaml", Content: []byte("{key: gmail, name: Gmail, type: external_oauth}")}})
