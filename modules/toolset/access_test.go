@@ -18,6 +18,9 @@ import (
 func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	system := map[string]string{
+		"CheckKey":  "says whether the server's key opens what is stored",
+		"Delete":    "deletes what operators offer to all users",
+		"Holdings":  "counts what all users have of a toolset, for operators",
 		"Apply":     "loads what operators offer to all users",
 		"Check":     "reads files of operators and changes nothing",
 		"Load":      "loads what operators offer to all users",
