@@ -66,22 +66,42 @@ func (s *Service) holdings(h database.Handle, uid string) ([]Holding, error) {
 	return list, nil
 }
 
-// DeleteUser deletes a user with all that Holdings lists. It returns a Conflict
-// where something of it stays, and ErrLastUser. It is for operators.
+// Deletable returns a Conflict where a user is the last one, or where records
+// of them stay. It is for operators.
+func (s *Service) Deletable(ctx context.Context, u User) error {
+	return s.deletable(s.DB.Read(ctx), u)
+}
+
+func (s *Service) deletable(h database.Handle, u User) error {
+	users, err := s.rows.users(h)
+	if err != nil {
+		return err
+	}
+	if len(users) == 1 && users[0].UID == u.UID {
+		return ErrLastUser
+	}
+	held, err := s.holdings(h, u.UID)
+	if err != nil {
+		return err
+	}
+	var stay []string
+	for _, h := range held {
+		if h.Stays {
+			stay = append(stay, fmt.Sprintf("%s: %d", h.What, h.Count))
+		}
+	}
+	if len(stay) == 0 {
+		return nil
+	}
+	return errs.Newf(errs.Conflict, "User %s cannot be deleted, because this is kept: %s.", u.Name, strings.Join(stay, ", ")).
+		Do("Refuse every credential of the user instead: `portico user disable " + u.Name + "`.")
+}
+
+// DeleteUser deletes a user that is Deletable, with all that Holdings lists. It
+// is for operators.
 func (s *Service) DeleteUser(ctx context.Context, u User) error {
 	err := s.DB.InTx(ctx, func(tx database.Tx) error {
-		users, err := s.rows.users(tx.Handle)
-		if err != nil {
-			return err
-		}
-		if len(users) == 1 && users[0].UID == u.UID {
-			return ErrLastUser
-		}
-		held, err := s.holdings(tx.Handle, u.UID)
-		if err != nil {
-			return err
-		}
-		if err := Kept(u, held); err != nil {
+		if err := s.deletable(tx.Handle, u); err != nil {
 			return err
 		}
 		for _, b := range belongings() {
@@ -98,20 +118,4 @@ func (s *Service) DeleteUser(ctx context.Context, u User) error {
 		s.temporary.forget(u.UID)
 	}
 	return err
-}
-
-// Kept is the Conflict that refuses to delete a user of whom records stay; nil
-// where none do.
-func Kept(u User, held []Holding) error {
-	var stay []string
-	for _, h := range held {
-		if h.Stays {
-			stay = append(stay, fmt.Sprintf("%d %s", h.Count, h.What))
-		}
-	}
-	if len(stay) == 0 {
-		return nil
-	}
-	return errs.Newf(errs.Conflict, "User %s cannot be deleted: %s are kept.", u.Name, strings.Join(stay, ", ")).
-		Do("Refuse every credential of the user instead: `portico user disable " + u.Name + "`.")
 }

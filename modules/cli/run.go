@@ -128,8 +128,8 @@ func (c *cli) runDelete() *cobra.Command {
 		return shell.Doomed{
 			What: "run " + id, Name: id,
 			Along: []string{
-				shell.Plural(held.Versions, "version", "versions"), shell.Plural(held.Events, "event", "events"), shell.Plural(held.Messages, "message", "messages"),
-				"arguments and results of " + shell.Plural(int64(len(held.Calls)), "call", "calls"),
+				fmt.Sprintf("versions: %d, events: %d, messages: %d", held.Versions, held.Events, held.Messages),
+				fmt.Sprintf("arguments and results of calls: %d", len(held.Calls)),
 			},
 			Stays: []string{"that the calls were made, and what they cost", "files of its canvas"},
 			Delete: func(ctx context.Context) error {

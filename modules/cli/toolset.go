@@ -172,8 +172,8 @@ func (c *cli) toolsetDelete() *cobra.Command {
 		}
 		d.Along = []string{
 			"its methods, prices and credential",
-			shell.Plural(held.Installed, "toolset of a user that has its key", "toolsets of users that have its key"),
-			shell.Plural(held.Connected, "connected account (it stays at the provider)", "connected accounts (they stay at the provider)"),
+			fmt.Sprintf("toolsets of users that have its key: %d", held.Installed),
+			fmt.Sprintf("connected accounts (which stay at the provider): %d", held.Connected),
 		}
 		d.Stays = []string{"records of its calls, and what they cost"}
 		return d, nil

@@ -146,12 +146,12 @@ func (c *cli) userDelete() *cobra.Command {
 		if api := a.Config.CodeAPI; !api.Auth && api.User == u.Name {
 			return shell.Doomed{}, errs.Newf(errs.Conflict, "User %s is CODEAPI_USER: callers without a credential are this user.", u.Name).Do("Set another CODEAPI_USER before.")
 		}
+		if err := a.Accounts.Service.Deletable(ctx, u); err != nil {
+			return shell.Doomed{}, err
+		}
 		d := shell.Doomed{What: "user " + u.Name, Name: u.Name, Delete: func(ctx context.Context) error { return a.Accounts.Service.DeleteUser(ctx, u) }}
 		for _, h := range held {
-			if h.Stays {
-				return d, account.Kept(u, held)
-			}
-			d.Along = append(d.Along, fmt.Sprintf("%d %s", h.Count, h.What))
+			d.Along = append(d.Along, fmt.Sprintf("%s: %d", h.What, h.Count))
 		}
 		d.Stays = []string{"the audit log"}
 		return d, nil

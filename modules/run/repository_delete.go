@@ -20,7 +20,7 @@ func (repository) owner(h database.Handle, resultID string) (string, error) {
 	var r row
 	err := database.Unscoped(h).Where("result_id = ?", resultID).Take(&r).Error
 	if errors.Is(err, database.ErrNotFound) {
-		return "", ErrMissing
+		return "", ErrMissing.Do("List the runs of a user with `portico run list --user NAME`.")
 	}
 	return r.UID, err
 }

@@ -79,11 +79,3 @@ func Moment(t *time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
-
-// plural counts things: "1 key", "2 keys".
-func Plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

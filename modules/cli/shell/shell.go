@@ -134,6 +134,7 @@ func Required(cmd *cobra.Command, flags ...string) {
 	}
 }
 
+// Options say where the configuration comes from.
 func (c *Shell) Options() configs.Options { return configs.Options{File: c.File, Environ: c.Environ} }
 
 // Open wires an app of a configuration. Its log begins at the least level.
@@ -155,9 +156,10 @@ func (c *Shell) With(cmd *cobra.Command, work func(ctx context.Context, a *app.A
 	})
 }
 
-// Without is with for a command that wants the database as it is.
+// Without is With for a command that wants the database as it is.
 func (c *Shell) Without(cmd *cobra.Command, work func(ctx context.Context, a *app.App) error) error {
-	a, err := c.Open(cmd.Context(), c.Options(), slog.LevelWarn)
+	// What the server warns of when it starts is not repeated by every command.
+	a, err := c.Open(cmd.Context(), c.Options(), slog.LevelError)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package app_test
+package cli_test
 
 import (
 	"bufio"
@@ -26,7 +26,7 @@ func newOperator(t *testing.T, lines ...string) *operator {
 	t.Helper()
 	o := &operator{t: t, dir: t.TempDir(), bin: t.TempDir()}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin+"/", "./cmd/api", "./sdkgen")
-	build.Dir = root
+	build.Dir = "../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	for _, name := range []string{"PATH", "HOME", "XDG_DATA_HOME"} {
@@ -109,9 +109,10 @@ func TestFirstMinutes(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), `"city":"Rome"`, line)
 
-	s := &instance{t: t, url: url, key: key}
+	s := &server{t: t, url: url, key: key}
 	token := strings.TrimSpace(o.run("api user token admin"))
-	require.Equal(t, 200, s.send("", "GET", "/v1/credit/balance", nil, "Authorization", "Bearer "+token).status)
+	status, text := s.get("/v1/credit/balance", "Authorization", "Bearer "+token)
+	require.Equal(t, 200, status, text)
 	require.NotContains(t, o.run("api demo"), "one was started")
 	require.Contains(t, o.run("api doctor"), "the server listens on "+listen+"; links and callers use "+url)
 	require.Contains(t, o.run("api config", "PTC_MODE=off"), `mode: "off" # PTC_MODE`, "the environment wins over .env")
@@ -123,9 +124,9 @@ func TestFirstMinutes(t *testing.T) {
 	o.write("SANDBOX_S3LIB_HASH=PTC0g4v14")
 	printed, stop = o.serve()
 	require.NotContains(t, printed, "was created with this API key")
-	require.Contains(t, s.send(key, "GET", "/v1/ptc/context", nil).raw, `"pathPrefix":"refly-tools/PTC0g4v14"`)
-	done := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.get_weather(city='Oslo')['data']['city'])"})
-	require.Equal(t, "Oslo\n", done.Stdout, done.Stderr)
+	_, text = s.get("/v1/ptc/context", "X-API-Key", key)
+	require.Contains(t, text, `"pathPrefix":"refly-tools/PTC0g4v14"`)
+	require.Contains(t, s.execute("from refly_tools.demo import Demo\nprint(Demo.get_weather(city='Oslo')['data']['city'])"), `"stdout":"Oslo\n"`)
 	stop()
 
 	o.write("SANDBOX_S3LIB_HASH = PTC0g4v14")
