@@ -63,7 +63,5 @@ server was started.
 		c.key(), c.user(), c.toolset(), c.run(), credits.New(c.Shell),
 		c.ptc(), c.audit(), c.tools(), c.scripted(), c.version(),
 	)
-	root.InitDefaultCompletionCmd()
-	root.InitDefaultHelpCmd()
 	return root
 }
