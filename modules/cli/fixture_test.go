@@ -72,6 +72,7 @@ type server struct {
 	key     string // of the first user; empty if there was one already
 	printed string
 	stop    func()
+	log     func() string // what the server logged, when it has stopped
 }
 
 var keyForm = regexp.MustCompile(`(?m)^  (rf_\w+)$`)
@@ -91,7 +92,7 @@ func serving(t testing.TB, env []string) *server {
 	s := &server{t: t, stop: sync.OnceFunc(func() {
 		cancel()
 		require.Zero(t, <-ended, "%s", &log)
-	})}
+	}), log: log.String}
 	lines := bufio.NewScanner(out)
 	for !strings.Contains(s.printed, "/docs describes every route") && lines.Scan() {
 		s.printed += lines.Text() + "\n"
