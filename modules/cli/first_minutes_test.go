@@ -21,14 +21,18 @@ type operator struct {
 	env      []string
 }
 
-// newOperator builds the programs and begins with a folder that holds .env only.
+// newOperator takes this program for the product's, builds the other one and begins with a folder that holds .env only.
 func newOperator(t *testing.T, lines ...string) *operator {
 	t.Helper()
 	o := &operator{t: t, dir: t.TempDir(), bin: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin+"/", "./cmd/api", "./sdkgen")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(o.bin, "portico")))
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin+"/", "./sdkgen")
 	build.Dir = "../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
+	o.env = []string{asProgram + "=1"}
 	for _, name := range []string{"PATH", "HOME", "XDG_DATA_HOME"} {
 		o.env = append(o.env, name+"="+os.Getenv(name))
 	}
@@ -67,7 +71,7 @@ func (o *operator) run(line string, env ...string) string {
 // serve starts the server and returns what it printed until it was ready.
 func (o *operator) serve() (printed string, stop func()) {
 	o.t.Helper()
-	cmd := o.command("api serve")
+	cmd := o.command("portico serve")
 	out, err := cmd.StdoutPipe()
 	require.NoError(o.t, err)
 	cmd.Stderr = o.t.Output()
@@ -110,12 +114,12 @@ func TestFirstMinutes(t *testing.T) {
 	require.Contains(t, string(answer), `"city":"Rome"`, line)
 
 	s := &server{t: t, url: url, key: key}
-	token := strings.TrimSpace(o.run("api user token admin"))
+	token := strings.TrimSpace(o.run("portico user token admin"))
 	status, text := s.get("/v1/credit/balance", "Authorization", "Bearer "+token)
 	require.Equal(t, 200, status, text)
-	require.NotContains(t, o.run("api demo"), "one was started")
-	require.Contains(t, o.run("api doctor"), "the server listens on "+listen+"; links and callers use "+url)
-	require.Contains(t, o.run("api config", "PTC_MODE=off"), `mode: "off" # PTC_MODE`, "the environment wins over .env")
+	require.NotContains(t, o.run("portico demo"), "one was started")
+	require.Contains(t, o.run("portico doctor"), "the server listens on "+listen+"; links and callers use "+url)
+	require.Contains(t, o.run("portico config", "PTC_MODE=off"), `mode: "off" # PTC_MODE`, "the environment wins over .env")
 
 	for _, line := range []string{"sdkgen tool definition all", "sdkgen generate all", "sdkgen upload --local --hash PTC0g4v14"} {
 		o.run(line, "PORTICO_API="+url, "PORTICO_API_KEY="+key)
@@ -130,7 +134,7 @@ func TestFirstMinutes(t *testing.T) {
 	stop()
 
 	o.write("SANDBOX_S3LIB_HASH = PTC0g4v14")
-	for _, line := range []string{"api serve", "sdkgen generate all"} {
+	for _, line := range []string{"portico serve", "sdkgen generate all"} {
 		out, err := o.command(line).CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(out), ".env:10: must be NAME=value", line)
