@@ -7,4 +7,4 @@ import (
 	"github.com/portico-run/portico/modules/cli"
 )
 
-func main() { os.Exit(cli.Program()) }
+func main() { os.Exit(cli.Program(os.Args[1:], os.Environ, os.Setenv, os.Stdout, os.Stderr)) }

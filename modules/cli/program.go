@@ -3,19 +3,18 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 
 	"github.com/portico-run/portico/configs/dotenv"
 )
 
-// Program runs the program of this process, in its folder and with its .env, and
-// returns its exit code.
-func Program() int {
-	// The file is for this process as a whole: clients of other services, such
-	// as that of AWS, read the environment themselves.
-	if err := dotenv.Load(".env", os.Environ(), os.Setenv); err != nil {
-		fmt.Fprintln(os.Stderr, "portico:", err)
+// Program is Main for a process in its folder: what .env sets there is set in
+// the environment first. The file is for the process as a whole, because clients
+// of other services, such as that of AWS, read the environment themselves.
+func Program(args []string, environ func() []string, setenv func(name, value string) error, stdout, stderr io.Writer) int {
+	if err := dotenv.Load(".env", environ(), setenv); err != nil {
+		fmt.Fprintln(stderr, "portico:", err)
 		return 1
 	}
-	return Main(context.Background(), os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	return Main(context.Background(), args, environ(), stdout, stderr)
 }

@@ -193,12 +193,11 @@ func fileOf(dir, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, f := range files {
-		if f.Err != nil || describes(f.Content, key) {
-			return f.Name, nil
-		}
+	i := slices.IndexFunc(files, func(f toolset.File) bool { return f.Err != nil || describes(f.Content, key) })
+	if i < 0 {
+		return "", nil
 	}
-	return "", nil
+	return files[i].Name, nil
 }
 
 // describes reports whether a toolset file has a toolset of a key, or cannot be

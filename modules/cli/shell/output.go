@@ -59,7 +59,7 @@ func (c *Shell) Line(format string, args ...any) func() error {
 	}
 }
 
-// shownDatabase is the address of a database without its password, with the
+// Database is the address of a database without its password, with the
 // whole path of a file.
 func Database(u configs.DatabaseURL) string {
 	path, file := strings.CutPrefix(u.Reveal(), "sqlite:")
@@ -72,7 +72,7 @@ func Database(u configs.DatabaseURL) string {
 	return "sqlite:" + path
 }
 
-// moment shows a time to a person; none is a dash.
+// Moment shows a time to a person; none is a dash.
 func Moment(t *time.Time) string {
 	if t == nil {
 		return "-"
