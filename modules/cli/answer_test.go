@@ -170,3 +170,15 @@ func nameOf(args []string) string {
 	}
 	return args[0]
 }
+
+// A list of nothing is a list, and not null.
+func TestEmptyListsAreLists(t *testing.T) {
+	t.Parallel()
+	env := environ(t, databasetest.EmptyURL(t, database.SQLite))
+	require.Equal(t, "[]\n", good(t, env, "user", "list", "--json"))
+	require.Equal(t, "[]\n", good(t, env, "key", "list", "--json"))
+	require.Equal(t, "[]\n", good(t, env, "audit", "--json"))
+	good(t, env, "user", "create", "anna")
+	require.Equal(t, "[]\n", good(t, env, "run", "list", "--user", "anna", "--json"))
+	require.Contains(t, good(t, env, "user", "show", "anna", "--json"), `"has": []`)
+}

@@ -24,8 +24,13 @@ type userBody struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// From is where a user comes from that a host's token made.
 	From *fromBody `json:"from"`
-	// Has is set by show only.
-	Has []holdingBody `json:"has,omitempty"`
+}
+
+// shownUser is a user with what they have.
+type shownUser struct {
+	userBody
+
+	Has []holdingBody `json:"has"`
 }
 
 type fromBody struct {
@@ -96,8 +101,7 @@ func (c *cli) userShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body := toUser(u)
-			body.Has = []holdingBody{}
+			body := shownUser{toUser(u), []holdingBody{}}
 			for _, h := range held {
 				body.Has = append(body.Has, holdingBody(h))
 			}
