@@ -24,7 +24,7 @@ const asProgram = "PORTICO_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(cli.Program(os.Args[1:], os.Environ, os.Setenv, os.Stdout, os.Stderr))
+		os.Exit(cli.Program(os.Args[1:], os.Environ, os.Setenv, os.Stdout, os.Stderr)) //nolint:forbidigo // this is main
 	}
 	os.Exit(m.Run())
 }
