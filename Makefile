@@ -9,9 +9,9 @@ SHELL := /bin/bash
 FUZZTIME ?= 30s
 
 # Who tries the product from here wants programs to run: PTC is on unless the
-# environment, .env or the configuration file says otherwise. The program reads
-# .env itself.
-PTC_ON := grep -Eqs '^[ \t]*(export[ \t]+)?PTC_ENABLED=.' .env || export PTC_ENABLED=$${PTC_ENABLED:-true}
+# environment, .env or the configuration file says otherwise. Without .env,
+# tools/first-env.sh writes one that says so: the program reads it itself.
+PTC_ON := tools/first-env.sh; grep -Eqs '^[ \t]*(export[ \t]+)?PTC_ENABLED=.' .env || export PTC_ENABLED=$${PTC_ENABLED:-true}
 
 .PHONY: help
 help: ## Print this list
@@ -51,8 +51,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 
 .PHONY: build
 build: ## Build bin/portico and bin/sdkgen
-	@go build -o bin/portico ./cmd/api
-	@go build -o bin/sdkgen ./sdkgen
+	@tools/build.sh
 
 .PHONY: setup
 setup: ## Install bubblewrap and Python, build the sandbox's Python root

@@ -4,7 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+echo "Preparing this machine: seconds, or some minutes the first time" >&2
+echo "  programs (bubblewrap, python3); what is missing is installed with apt-get, about a minute" >&2
 # Not any python3 of the PATH: one of a version manager is a slow shell script.
 tools/packages.sh bwrap:bubblewrap /usr/bin/python3:python3
+echo "  the sandbox's own Python with its packages; about a minute when it is built" >&2
 root=$(tools/sandbox-root.sh)
-echo "The sandbox's Python root is $root" >&2
+echo "  ready: $root" >&2

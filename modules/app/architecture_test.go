@@ -145,6 +145,10 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 	allowed := map[string]string{
 		"account.insertUser": insert, "account.insertKey": insert,
 		"account.userByName": "operators know users by name", "account.users": "operators list users",
+		"account.keys": "operators list keys",
+		"run.owner":    "operators know runs by their ids", "run.count": "the caller has found the user's run", "run.clear": "the same",
+		"toolset.sealed": "whether the server's key opens what is stored", "toolset.countInstalled": shared, "toolset.countConnected": shared,
+		"toolset.deleteInventory": shared, "toolset.deleteToolsets": shared, "toolset.deleteConnections": shared,
 		"account.byHash": "who the user is follows from the key", "account.purge": "expired keys of sandboxes, of all users",
 		"account.identity": "who the user is follows from the signed token", "account.identities": "operators list users",
 		"account.countIdentities": "all people of hosts together are bounded", "account.insertIdentity": insert,

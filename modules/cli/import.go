@@ -15,15 +15,24 @@ import (
 
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli/shell"
 	"github.com/portico-run/portico/modules/connector/rest/openapi"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
+
+// importedBody names what was written: a toolset, or a file.
+type importedBody struct {
+	Toolset string `json:"toolset,omitempty"`
+	File    string `json:"file,omitempty"`
+	Methods int    `json:"methods"`
+}
 
 // importToolset makes a toolset of an OpenAPI document.
 func (c *cli) importToolset() *cobra.Command {
 	var source, out string
 	var o openapi.Options
-	cmd := c.command("import", "Turn an OpenAPI 3 document into a toolset", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+	s := shell.Spec{Use: "import", Short: "Turn an OpenAPI 3 document into a toolset", Example: "portico toolset import --openapi https://api.example.com/openapi.json --name pets", JSON: true}
+	cmd := c.Command(s, func(cmd *cobra.Command, _ []string) error {
 		document, err := readDocument(cmd.Context(), source, o.Egress)
 		if err != nil {
 			return err
@@ -32,27 +41,29 @@ func (c *cli) importToolset() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		warned := map[string]bool{}
 		for _, w := range made.Warnings {
-			fmt.Fprintln(c.stderr, "warning:", w)
+			if !warned[w] {
+				fmt.Fprintln(c.Stderr, "warning:", w)
+			}
+			warned[w] = true
 		}
 		switch out {
 		case "-":
-			_, err = c.stdout.Write(made.File)
+			_, err = c.Stdout.Write(made.File)
 			return err
 		case "":
 		default:
 			if err := os.WriteFile(out, made.File, 0o600); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.stdout, "%s: %d methods\n", out, made.Methods)
-			return err
+			return c.Answer(importedBody{File: out, Methods: made.Methods}, c.Line("%s: %d methods", out, made.Methods))
 		}
-		return c.with(cmd, func(ctx context.Context, a *app.App) error {
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			if _, err := a.ToolsetFiles.Apply(ctx, []file.File{{Name: o.Key, Content: made.File}}); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.stdout, "toolset %s: %d methods\n", o.Key, made.Methods)
-			return err
+			return c.Answer(importedBody{Toolset: o.Key, Methods: made.Methods}, c.Line("toolset %s: %d methods", o.Key, made.Methods))
 		})
 	})
 	cmd.Flags().StringVar(&source, "openapi", "", "the document: a file, or a URL")
@@ -63,7 +74,7 @@ func (c *cli) importToolset() *cobra.Command {
 	cmd.Flags().StringVar(&o.Price, "price", "0", "credits of a call")
 	cmd.Flags().StringVar(&out, "out", "", "write a toolset file instead of loading it; - prints it")
 	cmd.Flags().StringSliceVar(&o.Egress, "egress", nil, "networks beyond the public internet where the document and the API are")
-	required(cmd, "openapi", "name")
+	shell.Required(cmd, "openapi", "name")
 	return cmd
 }
 
@@ -82,7 +93,7 @@ func readDocument(ctx context.Context, source string, networks []string) ([]byte
 	for _, text := range networks {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("--egress: %w: %w", err, errUsage)
+			return nil, fmt.Errorf("--egress: %w: %w", err, shell.ErrUsage)
 		}
 		allow = append(allow, p)
 	}

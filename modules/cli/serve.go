@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli/shell"
 )
 
 // stopTimeout bounds the stop of everything but the requests in flight, which
@@ -26,7 +27,7 @@ const stopTimeout = 30 * time.Second
 func (c *cli) serve(cmd *cobra.Command, _ []string) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a, err := c.open(ctx, slog.LevelDebug)
+	a, err := c.Open(ctx, c.Options(), slog.LevelDebug)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.Start(ctx, c.options())
+	s, err := a.Start(ctx, c.Options())
 	if err != nil {
 		c.showFirst(key) // it exists now, and cannot be shown later
 		return err
@@ -54,8 +55,16 @@ func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 // showFirst shows the key of the first user when it was made just now.
 func (c *cli) showFirst(key account.Plaintext) {
 	if key != "" {
-		fmt.Fprintf(c.stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", app.FirstUser, key.Reveal())
+		fmt.Fprintf(c.Stdout, "\nThe first user, %s, was created with this API key. It is not shown again:\n\n  %s\n", app.FirstUser, key.Reveal())
 	}
+}
+
+// program is how the command line calls this program.
+func program() string {
+	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
+		return os.Args[0]
+	}
+	return "portico"
 }
 
 // welcome says where the server is and what to do next.
@@ -64,47 +73,24 @@ func (c *cli) welcome(a *app.App, addr net.Addr, key account.Plaintext) {
 	if strings.HasSuffix(url, ":0") { // the system chose the port
 		url = configs.EndpointOf(addr.String())
 	}
-	fmt.Fprintf(c.stdout, "\nPortico %s answers on %s (%s)\n", app.Version, url, addr)
+	fmt.Fprintf(c.Stdout, "\nPortico %s answers on %s (%s), with the database %s\n", app.Version, url, addr, shell.Database(a.Config.Database.URL))
 	shown := "rf_…"
 	if key != "" {
 		shown = key.Reveal()
 	}
 	c.showFirst(key)
 	if !a.PTC.Service.On() {
-		fmt.Fprintf(c.stdout, "\nProgrammatic tool calling is off. Start with PTC_MODE=on to run programs.\n")
+		fmt.Fprintf(c.Stdout, "\nProgrammatic tool calling (PTC) is off. Start with PTC_MODE=on to run programs.\n")
 	}
-	fmt.Fprintf(c.stdout, `
+	fmt.Fprintf(c.Stdout, `
 Next:
 
-  make demo                      # in another terminal: a program with twelve tool calls, live
-  export PORTICO_API_KEY=%s
-  curl -s %s/v1/tool/execute -H "X-API-Key: $PORTICO_API_KEY" -H 'Content-Type: application/json' \
+  %[1]s demo               # in another terminal: a program with twelve tool calls, live
+  export PORTICO_API_KEY=%[2]s
+  curl -s %[3]s/v1/tool/execute -H "X-API-Key: $PORTICO_API_KEY" -H 'Content-Type: application/json' \
     -d '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome"}}'
 
-%s/docs describes every route. A lost key is replaced with: bin/portico key create --user %s
+%[3]s/docs describes every route. A lost key is replaced with: %[1]s key create --user %[4]s
 
-`, shown, url, url, app.FirstUser)
-}
-
-func (c *cli) doctor(cmd *cobra.Command, _ []string) error {
-	ctx := cmd.Context()
-	a, err := c.open(ctx, slog.LevelError)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = a.Close() }()
-	checks := a.Doctor(ctx)
-	bad := 0
-	for _, k := range checks {
-		mark := "ok  "
-		if !k.OK {
-			mark = "FAIL"
-			bad++
-		}
-		fmt.Fprintf(c.stdout, "%s  %-28s %s\n", mark, k.Name, k.Text)
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d of %d checks failed", bad, len(checks))
-	}
-	return nil
+`, program(), shown, url, app.FirstUser)
 }

@@ -40,6 +40,9 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.ErrorIs(t, foreign, tool.ErrMissing)
 				require.Equal(t, absent.Error(), foreign.Error())
 			},
+			"ForgetOutputs": func(t *testing.T) { // Ben's objects have other names
+				require.NoError(t, f.Service.ForgetOutputs(ctx, ben, []string{hers.CallID}))
+			},
 			"Calls": func(t *testing.T) {
 				got, err := f.Service.Calls(ctx, ben, []string{hers.CallID, p.CallID})
 				require.NoError(t, err)

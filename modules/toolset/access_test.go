@@ -19,6 +19,9 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	system := map[string]string{
 		"Store":     "writes what operators offer to all users",
+		"CheckKey":  "says whether the server's key opens what is stored",
+		"Delete":    "deletes what operators offer to all users",
+		"Holdings":  "counts what all users have of a toolset, for operators",
 		"Inventory": "lists what operators offer to all users",
 		"Lost":      "the executor names the account's own user",
 	}

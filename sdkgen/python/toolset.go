@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portico-run/portico/sdkgen/python/schema"
-
 	"github.com/portico-run/portico/sdkgen/definition"
+	"github.com/portico-run/portico/sdkgen/python/schema"
 )
 
 // class is a toolset with every name and type decided: what the code and the

@@ -26,6 +26,8 @@ type shelf struct {
 	err    error
 }
 
+func (*shelf) CheckKey(context.Context) error { return nil }
+
 func (s *shelf) Store(_ context.Context, specs []toolset.Spec) (toolset.Report, error) {
 	s.stored = append(s.stored, specs...)
 	return toolset.Report{Unchanged: []string{"all"}}, s.err

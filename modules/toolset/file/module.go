@@ -25,6 +25,8 @@ type Deps struct {
 type Inventory interface {
 	// Store writes toolsets, all or none.
 	Store(ctx context.Context, specs []toolset.Spec) (toolset.Report, error)
+	// CheckKey refuses where what is stored was sealed with another key.
+	CheckKey(ctx context.Context) error
 }
 
 // New makes the service.

@@ -15,8 +15,12 @@ import (
 // there before, a toolset then is what its file says, as if the database had
 // been empty. Applying the same files again changes nothing. Toolsets without
 // a file stay as they are. The error lists everything that is wrong, as
-// file:line: message.
+// file:line: message; it is toolset.ErrOtherKey where what is stored was sealed
+// with another key.
 func (s *Service) Apply(ctx context.Context, files []File) (toolset.Report, error) {
+	if err := s.inventory.CheckKey(ctx); err != nil {
+		return toolset.Report{}, err
+	}
 	items, problems, err := s.check(ctx, files)
 	if err != nil || len(problems) > 0 {
 		return toolset.Report{}, errors.Join(joinProblems(problems), err)

@@ -1,4 +1,4 @@
-package app_test
+package cli_test
 
 import (
 	"bufio"
@@ -21,14 +21,18 @@ type operator struct {
 	env      []string
 }
 
-// newOperator builds the programs and begins with a folder that holds .env only.
+// newOperator takes this program for the product's, builds the other one and begins with a folder that holds .env only.
 func newOperator(t *testing.T, lines ...string) *operator {
 	t.Helper()
 	o := &operator{t: t, dir: t.TempDir(), bin: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin+"/", "./cmd/api", "./sdkgen")
-	build.Dir = root
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(o.bin, "portico")))
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin+"/", "./sdkgen")
+	build.Dir = "../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
+	o.env = []string{asProgram + "=1"}
 	for _, name := range []string{"PATH", "HOME", "XDG_DATA_HOME"} {
 		o.env = append(o.env, name+"="+os.Getenv(name))
 	}
@@ -67,7 +71,7 @@ func (o *operator) run(line string, env ...string) string {
 // serve starts the server and returns what it printed until it was ready.
 func (o *operator) serve() (printed string, stop func()) {
 	o.t.Helper()
-	cmd := o.command("api serve")
+	cmd := o.command("portico serve")
 	out, err := cmd.StdoutPipe()
 	require.NoError(o.t, err)
 	cmd.Stderr = o.t.Output()
@@ -99,6 +103,7 @@ func TestFirstMinutes(t *testing.T) {
 		"TOOLSETS_DIR="+toolsets, "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json")
 	printed, stop := o.serve()
 	require.Contains(t, printed, " answers on "+url+" ("+listen+")")
+	require.Contains(t, printed, "with the database sqlite:"+filepath.Join(o.dir, "data", "portico.db")+"\n", "a path is whole, whatever .env says")
 	require.Equal(t, 3, strings.Count(printed, url), "each address that is printed is that of the server:\n%s", printed)
 	_, rest, _ := strings.Cut(printed, "shown again:\n\n  ")
 	key, _, _ := strings.Cut(rest, "\n")
@@ -109,12 +114,13 @@ func TestFirstMinutes(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), `"city":"Rome"`, line)
 
-	s := &instance{t: t, url: url, key: key}
-	token := strings.TrimSpace(o.run("api user token admin"))
-	require.Equal(t, 200, s.send("", "GET", "/v1/credit/balance", nil, "Authorization", "Bearer "+token).status)
-	require.NotContains(t, o.run("api demo"), "one was started")
-	require.Contains(t, o.run("api doctor"), "the server listens on "+listen+"; links and callers use "+url)
-	require.Contains(t, o.run("api config", "PTC_MODE=off"), `mode: "off" # PTC_MODE`, "the environment wins over .env")
+	s := &server{t: t, url: url, key: key}
+	token := strings.TrimSpace(o.run("portico user token admin"))
+	status, text := s.get("/v1/credit/balance", "Authorization", "Bearer "+token)
+	require.Equal(t, 200, status, text)
+	require.NotContains(t, o.run("portico demo"), "one was started")
+	require.Contains(t, o.run("portico doctor"), "the server listens on "+listen+"; links and callers use "+url)
+	require.Contains(t, o.run("portico config", "PTC_MODE=off"), `mode: "off" # PTC_MODE`, "the environment wins over .env")
 
 	for _, line := range []string{"sdkgen tool definition all", "sdkgen generate all", "sdkgen upload --local --hash PTC0g4v14"} {
 		o.run(line, "PORTICO_API="+url, "PORTICO_API_KEY="+key)
@@ -123,13 +129,13 @@ func TestFirstMinutes(t *testing.T) {
 	o.write("SANDBOX_S3LIB_HASH=PTC0g4v14")
 	printed, stop = o.serve()
 	require.NotContains(t, printed, "was created with this API key")
-	require.Contains(t, s.send(key, "GET", "/v1/ptc/context", nil).raw, `"pathPrefix":"refly-tools/PTC0g4v14"`)
-	done := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nprint(Demo.get_weather(city='Oslo')['data']['city'])"})
-	require.Equal(t, "Oslo\n", done.Stdout, done.Stderr)
+	_, text = s.get("/v1/ptc/context", "X-API-Key", key)
+	require.Contains(t, text, `"pathPrefix":"refly-tools/PTC0g4v14"`)
+	require.Contains(t, s.execute("from refly_tools.demo import Demo\nprint(Demo.get_weather(city='Oslo')['data']['city'])"), `"stdout":"Oslo\n"`)
 	stop()
 
 	o.write("SANDBOX_S3LIB_HASH = PTC0g4v14")
-	for _, line := range []string{"api serve", "sdkgen generate all"} {
+	for _, line := range []string{"portico serve", "sdkgen generate all"} {
 		out, err := o.command(line).CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(out), ".env:10: must be NAME=value", line)

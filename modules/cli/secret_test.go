@@ -1,4 +1,4 @@
-package app_test
+package cli_test
 
 import (
 	"os"
@@ -28,17 +28,17 @@ func TestTokensOfTheCommandLineAreGoodInDevelopment(t *testing.T) {
 			}
 			env := environ(t, url, "OBJECT_STORAGE_FOLDER="+filepath.Join(data, "objects"))
 			env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JWT_SECRET=") })
-			s := serveWith(t, env)
+			s := serving(t, env)
 			code, token, errs := portico(t, env, "user", "token", "admin")
 			require.Zero(t, code, errs)
-			accepted := func(s *instance) {
+			accepted := func(s *server) {
 				t.Helper()
-				a := s.send("", "GET", "/v1/credit/balance", nil, "Authorization", "Bearer "+strings.TrimSpace(token))
-				require.Equal(t, 200, a.status, a.raw)
+				status, answer := s.get("/v1/credit/balance", "Authorization", "Bearer "+strings.TrimSpace(token))
+				require.Equal(t, 200, status, answer)
 			}
 			accepted(s)
 			s.stop()
-			accepted(serveWith(t, env))
+			accepted(serving(t, env))
 
 			file := filepath.Join(data, "jwt-secret")
 			info, err := os.Stat(file)
@@ -74,9 +74,9 @@ func TestProcessesThatStartAtOnceHaveOneSecret(t *testing.T) {
 		wait.Go(func() { _, tokens[i], _ = portico(t, env, "user", "token", "admin") })
 	}
 	wait.Wait()
-	s := serveWith(t, env)
+	s := serving(t, env)
 	for _, token := range tokens {
-		a := s.send("", "GET", "/v1/credit/balance", nil, "Authorization", "Bearer "+strings.TrimSpace(token))
-		require.Equal(t, 200, a.status, a.raw)
+		status, answer := s.get("/v1/credit/balance", "Authorization", "Bearer "+strings.TrimSpace(token))
+		require.Equal(t, 200, status, answer)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package demos
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,9 +34,9 @@ const (
 	demoOutputPrice = "1200"
 )
 
-// demoAgent runs an agent with the scripted model, on a server and a database
-// of its own that are gone afterwards.
-func (c *cli) demoAgent(ctx context.Context, picture string) (err error) {
+// Agent runs an agent with the scripted model, on a server and a database of
+// its own that are gone afterwards, and saves its chart as picture.
+func (d Demos) Agent(ctx context.Context, picture string) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	folder, err := os.MkdirTemp("", "portico-demo-*")
@@ -48,7 +49,7 @@ func (c *cli) demoAgent(ctx context.Context, picture string) (err error) {
 		return err
 	}
 	model := scripted.New(script)
-	address, end, err := serveModel(ctx, "127.0.0.1:0", model)
+	address, end, err := scripted.Serve(ctx, "127.0.0.1:0", model)
 	if err != nil {
 		return err
 	}
@@ -57,23 +58,19 @@ func (c *cli) demoAgent(ctx context.Context, picture string) (err error) {
 	if err != nil {
 		return err
 	}
-	options := configs.Options{File: c.file, Environ: append(c.environ,
+	options := configs.Options{File: d.Options.File, Environ: append(slices.Clone(d.Options.Environ),
 		"PORTICO_MODE=development", "PORTICO_LISTEN=127.0.0.1:0", "DATABASE_URL=sqlite:"+filepath.Join(folder, "demo.db"),
 		"OBJECT_STORAGE_DRIVER=folder", "OBJECT_STORAGE_FOLDER="+filepath.Join(folder, "objects"), "TOOLSETS_DIR=", "DEMO_ENABLED=true", "DEMO_LISTEN="+upstream,
 		"PTC_MODE=on", "PTC_DEBUG=", "PTC_TOOLSET_BLOCKLIST=", "PTC_TOOLSET_ALLOWLIST="+demo.Shop, "PTC_ROLLOUT_PERCENT=100", "SANDBOX_S3LIB_HASH=",
 		"AGENT_BUILTINS=all", "AGENT_CODE_TOOL_NAME=execute_code", "AGENT_LIFECYCLE_TOOLS=false",
 		"MODEL_BASE_URL=http://"+address, "MODEL_NAME=scripted", "MODEL_API_KEY=none", "MODEL_HEADERS=", "MODEL_INPUT_PRICE="+demoInputPrice, "MODEL_OUTPUT_PRICE="+demoOutputPrice,
 	)}
-	return c.demoAgentOn(ctx, options, model, picture)
+	return d.agentOn(ctx, options, model, picture)
 }
 
-// demoAgentOn runs the demo on a server of this configuration.
-func (c *cli) demoAgentOn(ctx context.Context, options configs.Options, model *scripted.Server, picture string) (err error) {
-	cfg, err := configs.Load(options)
-	if err != nil {
-		return err
-	}
-	a, err := app.Open(ctx, app.Options{Config: cfg, Environ: environment(options.Environ), Logger: c.logger(cfg.Log, slog.LevelError)})
+// agentOn runs the demo on a server of this configuration.
+func (d Demos) agentOn(ctx context.Context, options configs.Options, model *scripted.Server, picture string) (err error) {
+	a, err := d.Open(ctx, options, slog.LevelError)
 	if err != nil {
 		return err
 	}
@@ -97,8 +94,8 @@ func (c *cli) demoAgentOn(ctx context.Context, options configs.Options, model *s
 	if err != nil {
 		return err
 	}
-	d := agentDemo{demonstration{out: c.stdout, url: "http://" + s.Addr().String(), key: key.Reveal()}, model, picture}
-	return d.run(ctx)
+	shown := agentDemo{demonstration{out: d.Out, url: "http://" + s.Addr().String(), key: key.Reveal()}, model, picture}
+	return shown.run(ctx)
 }
 
 // openShop loads the toolset of the made-up shop, under both of its keys.

@@ -1,4 +1,6 @@
-package cli
+// Package demos runs Portico's demonstrations and prints what a caller sees of
+// them: everything that they show came over HTTP.
+package demos
 
 import (
 	"bufio"
@@ -17,8 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/ids"
@@ -32,37 +33,39 @@ import (
 // demoCredits is what the demo's user gets to spend, once.
 const demoCredits = 1000 * money.Credit
 
-// demos holds the demonstrations; the program's is the command itself.
-func (c *cli) demos() *cobra.Command {
-	d := c.command("demo", "Run a program with tool calls and watch it", cobra.NoArgs, c.demo)
-	var picture string
-	agent := c.command("agent", "Let an agent with a scripted model write programs, and compare with plain tool calls", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string) error { return c.demoAgent(cmd.Context(), picture) })
-	agent.Flags().StringVar(&picture, "chart", "data/demo-chart.png", "where to save the chart")
-	d.AddCommand(agent)
-	return d
+// Demos is what the demonstrations need.
+type Demos struct {
+	// Options say where the configuration comes from.
+	Options configs.Options
+	// Open wires an app of a configuration; its log begins at the level.
+	Open func(ctx context.Context, o configs.Options, least slog.Level) (*app.App, error)
+	// Out is where the demonstration is shown.
+	Out io.Writer
 }
 
-// demo runs the bundled program on the server of the configuration, or on one
-// of its own where none answers.
-func (c *cli) demo(cmd *cobra.Command, _ []string) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+// stopTimeout bounds the stop of a server that was started for a demonstration.
+const stopTimeout = 30 * time.Second
+
+// Program runs the bundled program on the server of the configuration, or on
+// one of its own where none answers. A signal ends it.
+func (d Demos) Program(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a, err := c.open(ctx, slog.LevelWarn)
+	a, err := d.Open(ctx, d.Options, slog.LevelWarn)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.demoOn(ctx, a), a.Close())
+	return errors.Join(d.programOn(ctx, a), a.Close())
 }
 
-func (c *cli) demoOn(ctx context.Context, a *app.App) (err error) {
+func (d Demos) programOn(ctx context.Context, a *app.App) (err error) {
 	url := a.Config.Server.Endpoint
 	if !answers(ctx, url) {
 		a.Config.Server.Listen = "127.0.0.1:0"
 		if _, err := a.Prepare(ctx); err != nil {
 			return err
 		}
-		s, err := a.Start(ctx, c.options())
+		s, err := a.Start(ctx, d.Options)
 		if err != nil {
 			return err
 		}
@@ -72,14 +75,14 @@ func (c *cli) demoOn(ctx context.Context, a *app.App) (err error) {
 			err = errors.Join(err, s.Stop(stopping))
 		}()
 		url = "http://" + s.Addr().String()
-		fmt.Fprintf(c.stdout, "No server answers on %s; one was started for the demo.\n", a.Config.Server.Endpoint)
+		fmt.Fprintf(d.Out, "No server answers on %s; one was started for the demo.\n", a.Config.Server.Endpoint)
 	}
 	key, revoke, err := demoKey(ctx, a)
 	if err != nil {
 		return err
 	}
-	d := demonstration{out: c.stdout, url: url, key: key.Reveal(), resultID: ids.New(ids.Run)}
-	return errors.Join(d.run(ctx), revoke())
+	shown := demonstration{out: d.Out, url: url, key: key.Reveal(), resultID: ids.New(ids.Run)}
+	return errors.Join(shown.run(ctx), revoke())
 }
 
 // answers reports whether a Portico serves on a URL.
@@ -98,6 +101,10 @@ func answers(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
+// errForeign says that a key of this configuration's database means nothing to
+// the server.
+var errForeign = errors.New("the server that answers uses another database than this command: run it where the server was started, or set DATABASE_URL as there")
+
 // demoKey makes a key of the first user for as long as the demo runs, a day at
 // most, and gives the user credits to spend.
 func demoKey(ctx context.Context, a *app.App) (key account.Plaintext, revoke func() error, err error) {
@@ -106,7 +113,7 @@ func demoKey(ctx context.Context, a *app.App) (key account.Plaintext, revoke fun
 		return "", nil, err
 	}
 	if len(users) == 0 {
-		return "", nil, errors.New("the server that answers uses another database than this configuration: it has no users here")
+		return "", nil, errForeign
 	}
 	who := actor.Actor{UID: users[0].UID, Scope: actor.Full}
 	err = a.Credits.Service.Grant(ctx, who.UID, billing.Recharge{
@@ -209,6 +216,9 @@ func decodeAnswer(resp *http.Response, data any) error {
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil {
 		return fmt.Errorf("%s %s: %s: %w", method, path, resp.Status, err)
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
+		return errForeign
 	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s %s: %s: %s %s", method, path, resp.Status, e.ErrMsg, e.Detail)

@@ -1,0 +1,80 @@
+package account
+
+import (
+	"github.com/portico-run/portico/internal/database"
+)
+
+// belonging is a table with rows of a user.
+type belonging struct {
+	table string
+	what  string // for an operator
+	// stays keeps the user: the rows are records that others rely on, or have
+	// files behind them.
+	stays bool
+	// live says which rows stay; the others go. Empty is all of them.
+	live string
+}
+
+// belongings are the tables with a column uid, in an order in which they can be
+// deleted. A test compares them with the schema.
+func belongings() []belonging {
+	return []belonging{
+		{table: "credit_holds", what: "held credits", stays: true},
+		{table: "credit_usages", what: "charges", stays: true},
+		{table: "credit_debts", what: "debts", stays: true},
+		{table: "credit_recharges", what: "grants of credits", stays: true},
+		{table: "tool_call_results", what: "records of calls", stays: true},
+		{table: "action_results", what: "runs", stays: true},
+		{table: "drive_files", what: "files", stays: true, live: "deleted_at IS NULL"},
+		{table: "code_inputs", what: "files given to code interpreter sessions", stays: true},
+		{table: "code_files", what: "files of code interpreter sessions", stays: true},
+		{table: "code_executions", what: "executions of the code interpreter", stays: true},
+		{table: "code_sessions", what: "code interpreter sessions", stays: true},
+		{table: "credit_limits", what: "spending limits"},
+		{table: "subscriptions", what: "subscriptions"},
+		{table: "composio_connections", what: "connected accounts (they stay at the provider)"},
+		{table: "toolsets", what: "installed toolsets"},
+		{table: "mcp_servers", what: "MCP servers"},
+		{table: "canvases", what: "canvases"},
+		{table: "external_identities", what: "identities at other servers"},
+		{table: "user_api_keys", what: "keys"},
+	}
+}
+
+// anyRow is a row of any table with users.
+type anyRow struct{ UID string }
+
+func (repository) countOf(h database.Handle, uid string, b belonging) (stays, goes int64, err error) {
+	if err := database.Scoped(h, uid).Table(b.table).Count(&goes).Error; err != nil || !b.stays {
+		return 0, goes, err
+	}
+	stays = goes
+	if b.live != "" {
+		err = database.Scoped(h, uid).Table(b.table).Where(b.live).Count(&stays).Error
+	}
+	return stays, goes - stays, err
+}
+
+func (repository) deleteOf(tx database.Tx, uid string, b belonging) error {
+	return database.Scoped(tx.Handle, uid).Table(b.table).Delete(&anyRow{}).Error
+}
+
+func (repository) deleteUser(tx database.Tx, uid string) error {
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Delete(&userRow{}), ErrUserMissing)
+}
+
+// keys lists the keys of all users, or of one, the newest first; those of
+// sandboxes are nobody's business.
+func (repository) keys(h database.Handle, uid string) ([]Key, error) {
+	var rows []keyRow
+	q := database.Unscoped(h) // for operators: the keys of all tenants
+	if uid != "" {
+		q = database.Scoped(h, uid)
+	}
+	err := q.Where("revoked_at IS NULL AND scope IS NULL").Order("pk DESC").Find(&rows).Error
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		keys[i] = r.key()
+	}
+	return keys, err
+}

@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/cli"
+)
+
+func TestDemoCommand(t *testing.T) {
+	t.Parallel()
+	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "ENDPOINT=http://"+freeAddress(t), "LOG_LEVEL=error")
+	for _, want := range []string{"981.5", "963"} {
+		code, out, errs := portico(t, env, "demo")
+		require.Equal(t, 0, code, errs)
+		require.Contains(t, out, "one was started for the demo")
+		require.Equal(t, 11, strings.Count(out, "tool_call_end      demo."))
+		require.Equal(t, 1, strings.Count(out, "tool_call_error    demo.fail"))
+		require.Contains(t, out, "The program completed after")
+		require.Contains(t, out, "Spent: 18.5 credits. Balance: "+want+".")
+		require.Empty(t, errs)
+	}
+	// With a server running, that one is used.
+	listen := freeAddress(t)
+	env = append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)
+	serving(t, env)
+	code, out, errs := portico(t, env, "demo")
+	require.Equal(t, 0, code, errs)
+	require.NotContains(t, out, "one was started")
+	require.Contains(t, out, "Balance: 944.5.")
+
+	code, _, errs = portico(t, append(env, "PTC_MODE=off", "ENDPOINT=http://"+freeAddress(t), "PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN="+freeAddress(t)), "demo")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "PTC_MODE is off")
+}
+
+// A script is served to any client of the Responses protocol, until the command
+// is ended.
+func TestScriptedModelIsServed(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(ctx, []string{"scripted", "--script", "../../dev/demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
+		_ = in.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	base := regexp.MustCompile(`MODEL_BASE_URL=(\S+)`).FindStringSubmatch(line)
+	require.NotNil(t, base, line)
+	resp, err := http.Post(base[1]+"/responses", "application/json", strings.NewReader(`{"model":"any","input":"Hello"}`))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, 400, resp.StatusCode, "the script expects another question")
+	require.Contains(t, string(body), `turn 1 expects \"Which regions missed\"`)
+	cancel()
+	require.Equal(t, 0, <-ended)
+	code, _, errs := portico(t, nil, "scripted", "--script", "nothing.yaml")
+	require.NotZero(t, code)
+	require.Contains(t, errs, "nothing.yaml")
+}
+
+// The agent's demo, as a person sees it: two programs, of which one fails and
+// is corrected, a chart, the transcript, and what both ways cost.
+func TestDemoOfTheAgent(t *testing.T) {
+	t.Parallel()
+	picture := filepath.Join(t.TempDir(), "chart.png")
+	env := append(environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error")
+	code, out, errs := portico(t, env, "demo", "agent", "--chart", picture)
+	require.Equal(t, 0, code, errs+out)
+	for want, times := range map[string]int{
+		"The model is SCRIPTED": 1, "left out: 1.": 1, "tool_call_error    execute_code": 1, "tool_call_end      execute_code": 1,
+		"tool_call_end      shop.list_orders": 8, "[execute_code failed]": 1, "[execute_code completed]": 1, "[create_chart completed]": 1,
+		"[scripted:demo]": 3, "image/png": 1, "South    2300 2130.5 -169.5": 2,
+	} {
+		require.Equal(t, times, strings.Count(out, want), "%s in\n%s", want, out)
+	}
+	require.NotContains(t, out, "cust-", "what the tools returned is shown to nobody")
+	content, err := os.ReadFile(picture)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(content), "\x89PNG"))
+	found := regexp.MustCompile(`PTC used (\d+) % fewer prompt tokens`).FindStringSubmatch(out)
+	require.NotNil(t, found, out)
+	saved, err := strconv.Atoi(found[1])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, saved, 30, "C11: for 30 tools and more")
+	first := regexp.MustCompile(`(?m)^  (?:with code \(PTC\)|plain tool calling) +\d+ +(\d+) +\d+ `).FindAllStringSubmatch(out, -1)
+	require.Len(t, first, 2)
+	require.Less(t, 100*atoi(t, first[0][1]), 70*atoi(t, first[1][1]), "the first request alone, before any result")
+}
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}

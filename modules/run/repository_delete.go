@@ -1,0 +1,63 @@
+package run
+
+import (
+	"errors"
+
+	"github.com/portico-run/portico/internal/database"
+)
+
+// callRow is what deleting a run needs of a call's record.
+type callRow struct {
+	CallID string
+	UID    string
+}
+
+// TableName implements gorm's Tabler.
+func (callRow) TableName() string { return "tool_call_results" }
+
+// owner finds the user of a run. For operators: they know runs by their ids.
+func (repository) owner(h database.Handle, resultID string) (string, error) {
+	var r row
+	err := database.Unscoped(h).Where("result_id = ?", resultID).Take(&r).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return "", ErrMissing.Do("List the runs of a user with `portico run list --user NAME`.")
+	}
+	return r.UID, err
+}
+
+func (repository) versions(h database.Handle, uid, resultID string) ([]row, error) {
+	var rows []row
+	err := database.Lock(database.Scoped(h, uid)).Where("result_id = ?", resultID).Order("version").Find(&rows).Error
+	return rows, err
+}
+
+func (repository) callsOf(h database.Handle, uid, resultID string) ([]string, error) {
+	var ids []string
+	err := database.Scoped(h, uid).Model(&callRow{}).Where("result_id = ? AND deleted_at IS NULL", resultID).Order("pk").Pluck("call_id", &ids).Error
+	return ids, err
+}
+
+func (repository) executing(h database.Handle, uid, resultID string) (n int64, err error) {
+	return n, database.Scoped(h, uid).Model(&callRow{}).Where("result_id = ? AND status = 'executing' AND deleted_at IS NULL", resultID).Count(&n).Error
+}
+
+// count is unscoped because events and messages have no user; its caller has
+// found the run of the user's.
+func (repository) count(h database.Handle, model any, resultID string) (n int64, err error) {
+	return n, database.Unscoped(h).Model(model).Where("result_id = ?", resultID).Count(&n).Error
+}
+
+// clear is unscoped because events and messages have no user; its caller has
+// found the run of the user's.
+func (repository) clear(tx database.Tx, model any, resultID string) error {
+	return database.Unscoped(tx.Handle).Where("result_id = ?", resultID).Delete(model).Error
+}
+
+func (repository) delete(tx database.Tx, uid, resultID string) error {
+	return database.Scoped(tx.Handle, uid).Where("result_id = ?", resultID).Delete(&row{}).Error
+}
+
+// changeCalls changes the records of a run's calls that are not deleted.
+func (repository) changeCalls(tx database.Tx, uid, resultID string, columns map[string]any) error {
+	return database.Scoped(tx.Handle, uid).Model(&callRow{}).Where("result_id = ? AND deleted_at IS NULL", resultID).Updates(columns).Error
+}

@@ -1,0 +1,99 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
+)
+
+// ErrRunning is the refusal to delete a run in which something happens.
+var ErrRunning = errs.New(errs.Conflict, "The run has not ended.").
+	Do("Abort it with POST /v1/action/abort, or wait for its end.")
+
+// Holdings are what is kept of a run, over all of its versions.
+type Holdings struct {
+	Versions, Events, Messages int64
+	// Calls are the ids of the calls that were made in it.
+	Calls []string
+	// Open is set while something happens in the run.
+	Open bool
+}
+
+// Owner is the user of a run. It returns ErrMissing where there is no such run,
+// and is for operators.
+func (s *Service) Owner(ctx context.Context, resultID string) (string, error) {
+	return s.repo.owner(s.db.Read(ctx), resultID)
+}
+
+// Holdings counts what is kept of a run of the actor's. It returns ErrMissing
+// where there is none.
+func (s *Service) Holdings(ctx context.Context, a actor.Actor, resultID string) (Holdings, error) {
+	var held Holdings
+	err := s.db.InTx(ctx, func(tx database.Tx) (err error) {
+		held, err = s.holdings(tx.Handle, a.UID, resultID)
+		return err
+	})
+	return held, err
+}
+
+func (s *Service) holdings(h database.Handle, uid, resultID string) (Holdings, error) {
+	versions, err := s.repo.versions(h, uid, resultID)
+	if err != nil {
+		return Holdings{}, fmt.Errorf("read run: %w", err)
+	}
+	if len(versions) == 0 {
+		return Holdings{}, ErrMissing
+	}
+	held := Holdings{Versions: int64(len(versions))}
+	held.Open = slices.ContainsFunc(versions, func(r row) bool { return !Status(r.Status).Final() })
+	executing, err := s.repo.executing(h, uid, resultID)
+	if err != nil {
+		return Holdings{}, fmt.Errorf("count calls: %w", err)
+	}
+	held.Open = held.Open || executing > 0
+	for model, n := range map[any]*int64{&eventRow{}: &held.Events, &messageRow{}: &held.Messages} {
+		if *n, err = s.repo.count(h, model, resultID); err != nil {
+			return Holdings{}, fmt.Errorf("count what is kept of a run: %w", err)
+		}
+	}
+	if held.Calls, err = s.repo.callsOf(h, uid, resultID); err != nil {
+		return Holdings{}, fmt.Errorf("read calls: %w", err)
+	}
+	return held, nil
+}
+
+// Delete deletes a run of the actor's with its events and messages. The records
+// of its calls lose their arguments and results and are shown to nobody any
+// more; that they were made stays, because charges name them. Files stay, too.
+// It returns ErrRunning while something happens in the run.
+func (s *Service) Delete(ctx context.Context, a actor.Actor, resultID string) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		held, err := s.holdings(tx.Handle, a.UID, resultID)
+		if err != nil {
+			return err
+		}
+		if held.Open {
+			return ErrRunning
+		}
+		now := s.now()
+		err = s.repo.changeCalls(tx, a.UID, resultID, map[string]any{
+			"input": "{}", "output": "{}", "error": nil, "step_name": nil, "idempotency_key": nil, "request_hash": nil, "updated_at": now, "deleted_at": now,
+		})
+		if err != nil {
+			return fmt.Errorf("clear calls: %w", err)
+		}
+		for _, model := range []any{&eventRow{}, &messageRow{}} {
+			if err := s.repo.clear(tx, model, resultID); err != nil {
+				return fmt.Errorf("delete what is kept of a run: %w", err)
+			}
+		}
+		if err := s.repo.delete(tx, a.UID, resultID); err != nil {
+			return fmt.Errorf("delete run: %w", err)
+		}
+		return nil
+	})
+}
