@@ -154,8 +154,8 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"report.users":       "operators verify the books of all users",
 		"billing.saveLimits": insert, "billing.hold": insert, "billing.insertSubscription": insert, "billing.resumeSubscription": insert, "audit.insert": insert,
 		"billing.savePlan": shared, "billing.plans": shared, "billing.plan": shared, "billing.saveRates": shared, "billing.rates": shared,
-		"billing.quota": "joined with the user's subscriptions by the user", "toolset.saveConnection": insert, "toolset.claimConnection": insert,
-		"toolset.formulas": shared, "toolset.saveFormula": shared,
+		"billing.quota": "joined with the user's subscriptions by the user", "composio.saveConnection": insert, "composio.claimConnection": insert,
+		"rows.Formulas": shared, "rows.SaveFormula": shared,
 		"billing.rechargeByID": "recharge ids are unique over all users; the caller compares the owner", "billing.insertUsage": insert, "billing.insertDebt": insert, "billing.insertRecharge": insert,
 		"run.insert": insert, "run.insertEvent": insert, "run.insertCanvas": insert, "run.insertMessage": insert,
 		"run.foreign": "whether somebody else has an id",
@@ -163,10 +163,10 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"run.messages": "joined with the run's row, which is scoped", "run.changeMessage": "the same",
 		"run.events":  "joined with the run's row, which is scoped",
 		"tool.insert": insert, "tool.renew": "a process renews its own calls, of all users", "tool.expired": "the reaper's",
-		"toolset.visible": "the user's own and everybody's, in one condition", "toolset.usable": "the same, joined with the inventory", "toolset.global": shared, "toolset.updateGlobal": shared,
-		"toolset.insertToolset": insert, "toolset.inventory": shared, "toolset.anyInventory": shared, "toolset.inventories": shared,
-		"toolset.insertInventory": shared, "toolset.updateInventory": shared, "toolset.methods": shared, "toolset.allMethods": shared,
-		"toolset.insertMethod": shared, "toolset.updateMethod": shared,
+		"rows.visible": "the user's own and everybody's, in one condition", "rows.Usable": "the same, joined with the inventory", "rows.Global": shared, "rows.UpdateGlobal": shared,
+		"rows.InsertToolset": insert, "rows.Inventory": shared, "rows.AnyInventory": shared, "rows.Inventories": shared,
+		"rows.InsertInventory": shared, "rows.UpdateInventory": shared, "rows.Methods": shared, "rows.AllMethods": shared,
+		"rows.InsertMethod": shared, "rows.UpdateMethod": shared,
 	}
 	found := map[string]bool{}
 	for _, s := range sources(t) {
