@@ -29,11 +29,8 @@ import (
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/codeapi/session"
-	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/connector/rest"
-	"github.com/portico-run/portico/modules/connector/vendors"
+	"github.com/portico-run/portico/modules/connector/composio"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
@@ -42,10 +39,11 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
-	composiotool "github.com/portico-run/portico/modules/tool/composio"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 // Version is the version of the program; the build sets it.
@@ -56,6 +54,8 @@ type Options struct {
 	Config  *configs.Config
 	Environ map[string]string
 	Logger  *slog.Logger
+	// Connectors are kinds of toolsets besides those of this server.
+	Connectors []tool.Connector
 }
 
 // App is every module, wired. Open makes one; it answers nothing until Start.
@@ -70,7 +70,10 @@ type App struct {
 	Credits      *billing.Module
 	PTC          *ptc.Module
 	Toolsets     *toolset.Module
+	Installs     *install.Module
 	ToolsetFiles *file.Service
+	Inventory    *store.Service
+	Connections  *composio.Module
 	Runs         *run.Module
 	Tools        *tool.Module
 	Resources    *resource.Resolver
@@ -87,7 +90,8 @@ type App struct {
 
 	egress    *egress.Client
 	upstreams *upstream.Caller
-	composio  *composio.Client
+	composio  *composio.Connector
+	executors tool.Executors
 	pricer    *price.Pricer
 	// invalid is what is wrong with the toolset files that were loaded.
 	invalid atomic.Pointer[[]file.Problem]
@@ -178,37 +182,9 @@ func (a *App) wire(ctx context.Context) error {
 	return nil
 }
 
-// outside wires what reaches other services.
-func (a *App) outside(box *secretbox.Box) error {
-	c := a.Config
-	coded, err := legacy.Load()
-	if err != nil {
-		return err
-	}
-	a.pricer = price.NewPricer(credits(c.Billing.USDToCredits))
-	a.upstreams = upstream.New(upstream.Deps{
-		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
-		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
-	})
-	a.composio = composio.New(composio.Deps{
-		BaseURL: c.Composio.BaseURL, Version: c.Composio.APIVersion, Key: c.Composio.APIKey.Reveal(), Upstream: a.upstreams,
-		Egress: c.Composio.Egress, Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
-	})
-	a.Toolsets = toolset.New(toolset.Deps{
-		DB: a.DB, Box: box, Pricer: a.pricer, Rates: a.Credits.Service,
-		Provider: a.composio, Accounts: a.composio, SharedUser: c.Composio.User, Legacy: coded, Logger: a.Logger,
-	})
-	var keys []string
-	for _, t := range coded {
-		keys = append(keys, t.Key)
-	}
-	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Toolsets.Service, Variables: a.variables(), Pricer: a.pricer, Rates: a.Credits.Service, Coded: keys})
-	return nil
-}
-
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
 	} {
 		m.Register(a.API)
 	}
@@ -216,18 +192,10 @@ func (a *App) register() {
 
 func (a *App) tools() *tool.Module {
 	c := a.Config
-	provided := composiotool.Executor{Service: a.composio, Accounts: a.Toolsets.Service}
 	return tool.New(tool.Deps{
 		Stores:    tool.Stores{DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub},
 		Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
-		Executors: tool.Executors{
-			toolset.ConfigBased: rest.New(rest.Deps{Upstream: a.upstreams, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
-			toolset.LegacySDK: vendors.New(vendors.Deps{
-				Upstream: a.upstreams, Timeout: c.Tool.Timeout, Dollars: a.pricer.Dollars, ContentTokens: c.Tool.ContentTokens,
-			}),
-			toolset.ComposioOAuth:  provided,
-			toolset.ComposioAPIKey: provided,
-		},
+		Executors: a.executors,
 		Resources: a.Resources,
 		Settings: tool.Settings{
 			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap), ResultCap: int(c.Tool.ResponseCap),

@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/tool"
 )
 
 // buffer is a log that several goroutines write.
@@ -92,12 +93,15 @@ func serve(t testing.TB, url string, more ...string) *instance {
 	return serveWith(t, environ(t, url, more...))
 }
 
-func serveWith(t testing.TB, env []string) *instance {
+// serveWith starts a server with an environment, and with more kinds of toolsets.
+func serveWith(t testing.TB, env []string, connectors ...tool.Connector) *instance {
 	t.Helper()
 	c, err := configs.Load(configs.Options{Environ: env})
 	require.NoError(t, err)
 	log := &buffer{}
-	a, err := app.Open(t.Context(), app.Options{Config: c, Environ: toMap(env), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	a, err := app.Open(t.Context(), app.Options{
+		Config: c, Environ: toMap(env), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Connectors: connectors,
+	})
 	require.NoError(t, err)
 	key, err := a.Prepare(t.Context())
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/composio/composiotest"
+	"github.com/portico-run/portico/modules/connector/composio/composiotest"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
 

@@ -16,8 +16,9 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
-	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/install"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 type toolsetBody struct {
@@ -30,7 +31,7 @@ type toolsetBody struct {
 	Methods *int `json:"methods"`
 }
 
-func toToolset(i toolset.InventoryItem) toolsetBody {
+func toToolset(i install.InventoryItem) toolsetBody {
 	body := toolsetBody{Key: i.Key, Name: i.Name, Type: i.Type, Domain: i.Domain, Builtin: i.Builtin}
 	if n := len(i.Methods()); n > 0 {
 		body.Methods = &n
@@ -60,7 +61,7 @@ func (c *cli) toolset() *cobra.Command {
 func (c *cli) toolsetList() *cobra.Command {
 	return c.Command(shell.Spec{Use: "list", Short: "List the toolsets of this server", Example: "portico toolset list", JSON: true}, func(cmd *cobra.Command, _ []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
-			items, err := a.Toolsets.Service.Inventory(ctx)
+			items, err := a.Installs.Service.Inventory(ctx)
 			if err != nil {
 				return err
 			}
@@ -85,17 +86,17 @@ func (c *cli) toolsetShow() *cobra.Command {
 	s := shell.Spec{Use: "show KEY", Short: "Show a toolset and its methods", Example: "portico toolset show demo", Args: cobra.ExactArgs(1), JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
-			items, err := a.Toolsets.Service.Inventory(ctx)
+			items, err := a.Installs.Service.Inventory(ctx)
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(items, func(t toolset.InventoryItem) bool { return t.Key == args[0] })
+			i := slices.IndexFunc(items, func(t install.InventoryItem) bool { return t.Key == args[0] })
 			if i < 0 {
 				return errs.Newf(errs.ToolsetMissing, "There is no toolset %s.", args[0]).Do("List the toolsets with `portico toolset list`.")
 			}
-			var held toolset.Holdings
+			var held store.Holdings
 			if !items[i].Builtin {
-				if held, err = a.Toolsets.Service.Holdings(ctx, args[0]); err != nil {
+				if held, err = a.Inventory.Holdings(ctx, args[0]); err != nil {
 					return err
 				}
 			}
@@ -155,11 +156,11 @@ func (c *cli) toolsetApply() *cobra.Command {
 func (c *cli) toolsetDelete() *cobra.Command {
 	s := shell.Spec{Use: "delete KEY", Short: "Take a toolset away from all users", Example: "portico toolset delete pets --yes"}
 	return c.Deletion(s, func(ctx context.Context, a *app.App, key string) (shell.Doomed, error) {
-		d := shell.Doomed{What: "toolset " + key, Name: key, Delete: func(ctx context.Context) error { return a.Toolsets.Service.Delete(ctx, key) }}
-		if err := toolset.Deletable(key); err != nil {
+		d := shell.Doomed{What: "toolset " + key, Name: key, Delete: func(ctx context.Context) error { return a.Inventory.Delete(ctx, key) }}
+		if err := store.Deletable(key); err != nil {
 			return d, err
 		}
-		held, err := a.Toolsets.Service.Holdings(ctx, key)
+		held, err := a.Inventory.Holdings(ctx, key)
 		if err != nil {
 			return d, err
 		}

@@ -10,6 +10,22 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
+// Connector is one kind of toolset: what its tools are, and how they are
+// executed.
+type Connector interface {
+	toolset.Source
+	Executor
+}
+
+// ExecutorsOf are the connectors by the kind that they execute.
+func ExecutorsOf(connectors []Connector) Executors {
+	executors := Executors{}
+	for _, c := range connectors {
+		executors[c.Traits().Kind] = c
+	}
+	return executors
+}
+
 // Executor runs the calls of one kind of toolset.
 type Executor interface {
 	// Execute makes one call. What the upstream did wrong is a Failure of the

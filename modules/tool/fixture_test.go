@@ -19,18 +19,14 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/objectstore"
-	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/billing/price"
-	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/legacy"
+	"github.com/portico-run/portico/modules/connector/rest"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
-	"github.com/portico-run/portico/modules/toolset"
-	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
@@ -126,14 +122,9 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	for _, a := range []actor.Actor{anna, ben} {
 		tool.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
-	box, err := secretbox.New(strings.Repeat("0a", 32))
-	require.NoError(t, err)
-	pricer, rates := price.NewPricer(120*money.Credit), billing.New(billing.Deps{DB: db}).Service
-	toolsets := toolset.New(toolset.Deps{DB: db, Pricer: pricer, Rates: rates, Provider: composio.New(composio.Deps{}), Legacy: []legacy.Toolset{{Key: "jina"}}, Box: box}).Service
-	files := file.New(file.Deps{Inventory: toolsets, Pricer: pricer, Rates: rates, Coded: []string{"jina"}})
-	_, err = files.Apply(t.Context(), []file.File{{Name: "test.yaml", Content: []byte(catalogue)}})
-	require.NoError(t, err)
-	return wire(t, db, toolsets, "process-1", &upstream{})
+	toolsets := toolsettest.New(t, db, nil, nil)
+	toolsets.Fill(t, catalogue)
+	return wire(t, db, toolsets.Service, "process-1", &upstream{})
 }
 
 // wire makes one process over a database.
@@ -149,7 +140,7 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 	f.Module = tool.New(tool.Deps{
 		Stores:    tool.Stores{DB: db, Objects: objects, Runs: f.runs, Wake: &wake.Hub{}},
 		Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
-		Executors: tool.Executors{toolset.ConfigBased: u},
+		Executors: tool.Executors{rest.Kind: u},
 		Resources: &resource.Resolver{Deps: resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}},
 		Settings: tool.Settings{
 			Owner: owner, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, ResultCap: resultCap, Timeout: 10 * time.Second, Lease: lease,

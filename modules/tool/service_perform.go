@@ -70,7 +70,7 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 	if err := s.Billing.Admit(ctx, chargeOf(c, t.Global, t.Prices.Estimate(c.Tool, arguments))); err != nil {
 		return s.refused(ctx, c, err)
 	}
-	if decoded(t, method) {
+	if decoded(method) {
 		hold.Heavy()
 	}
 	outcome, err := executor.Execute(ctx, Invocation{
@@ -95,9 +95,8 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program,
 
 // decoded reports whether results of a method are decoded on their way, which
 // takes many times their size.
-func decoded(t toolset.Toolset, m toolset.Method) bool {
-	return t.Kind != toolset.ConfigBased || m.Adapter.Polling != nil ||
-		bytes.Contains(m.Response, []byte(`"isResource"`)) || bytes.Contains(m.Response, []byte(`"omitFields"`))
+func decoded(m toolset.Method) bool {
+	return !m.Verbatim || bytes.Contains(m.Response, []byte(`"isResource"`))
 }
 
 // refusedInput is the answer for a file that cannot be used.
@@ -192,12 +191,8 @@ func validText(text []byte) []byte {
 
 // admit decides whether this call may reach this kind of toolset.
 func (s *Service) admit(c Call, p program, t toolset.Toolset) (Executor, *result) {
-	switch t.Kind {
-	case toolset.MCP:
-		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s not supported: MCP tool execution is not supported.", c.Toolset))
-		return nil, &r
-	case toolset.Builtin:
-		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s not supported: builtin tool execution is not supported.", c.Toolset))
+	if t.Unsupported != "" {
+		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s not supported: %s", c.Toolset, t.Unsupported))
 		return nil, &r
 	}
 	if c.Origin == ids.PTC {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +18,14 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/rows"
+	"github.com/portico-run/portico/modules/toolset/store"
+	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 // drawToolset draws a toolset file without its key. Each part is there or not,
@@ -145,10 +151,10 @@ func TestApplyingAFileDoesNotDependOnWhatStoodThere(t *testing.T) {
 				require.NoError(rt, err)
 			}
 			options := cmp.Options{
-				cmpopts.IgnoreFields(toolset.Toolset{}, "Key", "ToolsetID"), cmpopts.IgnoreUnexported(toolset.Toolset{}, toolset.InventoryItem{}, price.List{}),
+				cmpopts.IgnoreFields(toolset.Toolset{}, "Key", "ToolsetID"), cmpopts.IgnoreUnexported(toolset.Sealed{}, install.InventoryItem{}, price.List{}),
 				cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty(),
 			}
-			if diff := cmp.Diff(toolset.Rows(t, s.Service, alone), toolset.Rows(t, s.Service, after)); diff != "" {
+			if diff := cmp.Diff(rowsOf(t, db, s.Box, alone), rowsOf(t, db, s.Box, after)); diff != "" {
 				rt.Fatalf("rows (- alone, + after another file):\n%s", diff)
 			}
 			if diff := cmp.Diff(reads(t, s, alone), reads(t, s, after), options); diff != "" {
@@ -156,7 +162,7 @@ func TestApplyingAFileDoesNotDependOnWhatStoodThere(t *testing.T) {
 			}
 			again, err := s.Apply(t.Context(), asFile(rt, after, second))
 			require.NoError(rt, err)
-			require.Equal(rt, toolset.Report{Unchanged: []string{after}}, again)
+			require.Equal(rt, store.Report{Unchanged: []string{after}}, again)
 		})
 	})
 }
@@ -167,7 +173,7 @@ func TestReadersSeeAFileAppliedInTheSameMoment(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s, now := service(t, db), database.Now()
-		s.Now = func() time.Time { return now }
+		s.Time = &now
 		for i, endpoint := range []string{"https://a.test", "https://b.test", "https://c.test"} {
 			now = now.Add(-time.Duration(i) * time.Second)
 			text := fmt.Sprintf(`{key: good, name: Good, billing: 0, methods: [{name: read, endpoint: %q}]}`, endpoint)
@@ -199,8 +205,8 @@ func TestABrokenToolsetStopsNoOther(t *testing.T) {
 			`UPDATE tool_methods SET adapter_config = '', updated_at = ? WHERE inventory_key = 'weather'`,
 			`UPDATE tool_methods SET request_schema = '', updated_at = ? WHERE inventory_key = 'weather'`,
 		} {
-			toolset.Exec(t, db, spoil, database.Now())
-			toolset.Exec(t, db, `UPDATE toolset_inventory SET updated_at = ? WHERE key = 'weather'`, database.Now())
+			toolsettest.Exec(t, db, spoil, database.Now())
+			toolsettest.Exec(t, db, `UPDATE toolset_inventory SET updated_at = ? WHERE key = 'weather'`, database.Now())
 			definitions, failures, err := s.Export(t.Context(), anna, nil)
 			require.NoError(t, err, spoil)
 			require.Equal(t, []string{"good"}, keysOf(definitions), spoil)
@@ -230,4 +236,41 @@ func keysOf(definitions []toolset.Definition) []string {
 		keys = append(keys, d.Key)
 	}
 	return keys
+}
+
+// rowsOf are the rows of a toolset that readers use, with the credential opened
+// and the toolset's key, ids and times left out.
+func rowsOf(t *testing.T, db *database.DB, box *secretbox.Box, key string) map[string][]map[string]any {
+	t.Helper()
+	out := map[string][]map[string]any{}
+	for table, where := range map[string]string{
+		"toolset_inventory": "key = ?",
+		"toolsets":          "key = ? AND is_global AND deleted_at IS NULL",
+		"tool_methods":      "inventory_key = ? AND enabled AND deleted_at IS NULL",
+		"tool_billing":      "inventory_key = ? AND enabled",
+	} {
+		var found []map[string]any
+		require.NoError(t, database.Unscoped(db.Read(t.Context())).Table(table).Where(where, key).Find(&found).Error)
+		for _, row := range found {
+			if sealed, ok := row["api_key"].(string); ok {
+				opened, err := box.Open(sealed)
+				require.NoError(t, err)
+				row["api_key"] = string(opened)
+			}
+			for _, column := range []string{"pk", "key", "inventory_key", "toolset_id", "created_at", "updated_at"} {
+				delete(row, column)
+			}
+		}
+		slices.SortFunc(found, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		out[table] = found
+	}
+	return out
+}
+
+// storedKey is the sealed credential of a toolset.
+func storedKey(t *testing.T, db *database.DB, key string) string {
+	t.Helper()
+	row, err := rows.Repository{}.Inventory(db.Read(t.Context()), key)
+	require.NoError(t, err)
+	return rows.Deref(row.APIKey)
 }

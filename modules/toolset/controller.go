@@ -24,9 +24,6 @@ func (c controller) register(api *httpapi.API) {
 		"JSON Schemas of the caller's toolsets, for the generation of code", errs.ToolsetMissing)
 	export.Description = "Without keys: every toolset that code can be generated for, and can be described now. One bad key fails the request, unless partial=true."
 	httpapi.Register(api, export, c.export)
-	c.registerLists(api)
-	c.registerChanges(api)
-	c.registerConnections(api)
 }
 
 type exportInput struct {

@@ -76,8 +76,8 @@ type stored struct {
 	Service     string         `json:"service,omitempty"`
 }
 
-// plain is the form in which an operator's credential is sealed; nil for none.
-func (c *Credential) plain() []byte {
+// Plain is the form in which an operator's credential is sealed; nil for none.
+func (c *Credential) Plain() []byte {
 	if c == nil {
 		return nil
 	}
@@ -85,9 +85,9 @@ func (c *Credential) plain() []byte {
 	return text
 }
 
-// parseCredential reads an opened credential: one of ours, the object a user
+// ParseCredential reads an opened credential: one of ours, the object a user
 // sent as authData, or a bare API key.
-func parseCredential(opened []byte) (Credential, error) {
+func ParseCredential(opened []byte) (Credential, error) {
 	text := strings.TrimSpace(string(opened))
 	if !strings.HasPrefix(text, "{") {
 		return Credential{Type: Automatic, Value: Secret(text)}, nil

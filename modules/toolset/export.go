@@ -27,6 +27,11 @@ type ToolDefinition struct {
 	AllowedCallers []string `json:"allowedCallers,omitempty" enum:"direct,code" doc:"Who may call it, where its name or its file says so: a model by a tool call, or code"`
 }
 
+// Definition describes the tool.
+func (m Method) Definition() ToolDefinition {
+	return ToolDefinition{Name: m.Name, Description: m.Description, InputSchema: m.Request, OutputSchema: outputOf(m), Callers: m.Callers()}
+}
+
 // outputOf is the schema of a method's result, if it says anything.
 func outputOf(m Method) json.RawMessage {
 	members, err := jsontree.Members(m.Response)
@@ -42,9 +47,9 @@ const (
 	fileTitleSchema = `{"type":"string","description":"The title for the generated file. Should be concise and descriptive. This will be used as the filename."}`
 )
 
-// withFileTitle adds the parameter file_name_title to a schema and requires it:
+// WithFileTitle adds the parameter file_name_title to a schema and requires it:
 // docs/wire/refly.md#definitions. The order of the other members stays.
-func withFileTitle(schema json.RawMessage) (json.RawMessage, error) {
+func WithFileTitle(schema json.RawMessage) (json.RawMessage, error) {
 	members, err := jsontree.Members(schema)
 	if err != nil {
 		return nil, err

@@ -3,23 +3,36 @@ package toolset
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/toolset/rows"
 )
 
-// Kind says what executes a toolset's methods.
+// Kind says what executes a toolset's methods. The packages that execute them
+// name the kinds: docs/wire/refly.md#kinds-of-toolsets.
 type Kind string
 
-// The kinds of toolsets: docs/wire/refly.md#kinds-of-toolsets.
+// The kinds whose tools are not executed here: builtin tools are the agent's
+// own.
 const (
-	Builtin        Kind = "builtin"
-	MCP            Kind = "mcp"
-	ComposioOAuth  Kind = "composio_oauth"
-	ComposioAPIKey Kind = "composio_apikey"
-	LegacySDK      Kind = "legacy_sdk"
-	ConfigBased    Kind = "config_based"
+	Builtin Kind = "builtin"
+	MCP     Kind = "mcp"
+)
+
+// TypeRegular is the type of toolsets that need no account of their users at
+// another service.
+const TypeRegular = "regular"
+
+// The types of Patterns. Those of regular toolsets are also what
+// toolsets.auth_type says of them.
+const (
+	AuthConfigBased = "config_based"
+	AuthCredentials = "credentials"
+	AuthOAuth       = "oauth"
 )
 
 // Toolset is what a key means to one caller.
@@ -29,20 +42,37 @@ type Toolset struct {
 	ToolsetID string // empty for builtin toolsets and MCP servers
 	Global    bool   // shared by all users; only these are billed
 	Kind      Kind
+	// Unsupported is why calls of its tools are refused; empty where they are
+	// not.
+	Unsupported string
+	// Methods are its tools; nil where Source.Method asks another service.
+	Methods []Method
 	// Domain is the base of relative endpoints.
 	Domain string
-	// ConnectedAccountID is the caller's account at Composio.
-	ConnectedAccountID string
-	// ProviderUser is who the caller is at Composio.
-	ProviderUser string
+	// Account is the account that calls are made with at the service that has
+	// the tools, and AccountUser who has it there; empty where there is none.
+	Account, AccountUser string
 	// Egress lists what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
 	Prices price.List
 	// Config is what the toolset is configured with, by the keys of its items.
 	Config map[string]string
+	// Credential is what calls carry.
+	Credential Sealed
+}
 
-	methods    []Method
-	credential string // sealed
+// Find is Source.Method for a toolset that has its Methods.
+func (t Toolset) Find(name string) (Method, Credential, error) {
+	i := slices.IndexFunc(t.Methods, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		names := make([]string, len(t.Methods))
+		for i, m := range t.Methods {
+			names[i] = m.Name
+		}
+		return Method{}, Credential{}, NoMethod(t.Key, name, strings.Join(names, ", "))
+	}
+	c, err := t.Credential.Open()
+	return t.Methods[i], c, err
 }
 
 // Method is one tool of a toolset: how to call it over HTTP.
@@ -64,10 +94,22 @@ type Method struct {
 	AllowedCallers string
 	// Revision is the version of a tool at the provider that lists it.
 	Revision string
+	// Verbatim says that the executor returns results as they came. Others are
+	// decoded on their way, which takes many times their size in memory.
+	Verbatim bool
 }
 
 // Callers says who may call the method.
 func (m Method) Callers() Callers { return callersOf(m.Name, m.AllowedCallers) }
+
+// Priced picks those fields of methods that prices depend on.
+func Priced(methods []Method) []price.Method {
+	out := make([]price.Method, len(methods))
+	for i, m := range methods {
+		out[i] = price.Method{Name: m.Name, Request: m.Request, Response: m.Response, Rules: m.Rules, TokenPricing: m.TokenPricing}
+	}
+	return out
+}
 
 // Adapter is what a method needs besides its endpoint:
 // docs/wire/refly.md#config-based-requests.
@@ -116,9 +158,9 @@ type Polling struct {
 // Timeout is TimeoutMS as a duration.
 func (a Adapter) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * time.Millisecond }
 
-// broken says that what is stored about a toolset cannot be read. It concerns
+// Broken says that what is stored about a toolset cannot be read. It concerns
 // that toolset alone: whoever lists several goes on without it.
-func broken(key string, cause error) error {
+func Broken(key string, cause error) error {
 	return errs.Newf(errs.Unavailable, "Toolset %s cannot be used: what the server has stored about it cannot be read.", key).
 		Do("If it is one of your own, install it again; otherwise the administrator applies its file again. The server's log has the reason.").
 		With(unreadable{key, cause})
@@ -136,9 +178,10 @@ func (u unreadable) Error() string { return "toolset " + u.key + ": " + u.cause.
 // Unwrap returns what could not be read.
 func (u unreadable) Unwrap() error { return u.cause }
 
-// missing is the error for a key that means nothing to the caller. Clients know
-// how its sentence begins.
-func missing(key string) error {
-	return errs.Newf(errs.ToolsetMissing, "Toolset not found: %s.", key).
-		Do("GET /v1/tool/inventory/list lists the toolsets of this server.")
+// Missing is the error for a key that means nothing to the caller.
+func Missing(key string) error { return rows.Missing(key) }
+
+// NoMethod is the error for a tool that a toolset does not have.
+func NoMethod(key, name, available string) error {
+	return errs.Newf(errs.NotFound, "Method '%s' not found in toolset '%s'. Available methods: %s", name, key, available)
 }

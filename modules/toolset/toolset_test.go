@@ -18,13 +18,14 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/money"
-	"github.com/portico-run/portico/internal/secretbox"
-	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/billing/price"
-	"github.com/portico-run/portico/modules/composio"
-	"github.com/portico-run/portico/modules/legacy"
+	"github.com/portico-run/portico/modules/connector/composio"
+	"github.com/portico-run/portico/modules/connector/rest"
+	"github.com/portico-run/portico/modules/connector/vendors"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/store"
+	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -44,41 +45,26 @@ const key = "sk-upstream-1234"
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
 
-// inventory is the service with the files that fill it.
+// inventory is every service of toolsets.
 type inventory struct {
-	*toolset.Service
+	*base
+	*installer
 	*applier
 }
 
-type applier = file.Service
+type (
+	base      = toolsettest.Toolsets
+	installer = install.Service
+	applier   = file.Service
+)
 
 func service(t *testing.T, db *database.DB) *inventory {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
-		toolset.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
+		toolsettest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
-	box, err := secretbox.New(strings.Repeat("0a", 32))
-	require.NoError(t, err)
-	return inventoryOf(t, toolset.Deps{
-		DB: db, Pricer: price.NewPricer(120 * money.Credit), Rates: billing.New(billing.Deps{DB: db}).Service, Provider: composio.New(composio.Deps{}), Legacy: coded(t), Box: box,
-	})
-}
-
-func inventoryOf(t *testing.T, d toolset.Deps) *inventory {
-	t.Helper()
-	s := toolset.New(d).Service
-	f := file.Deps{Inventory: s, Pricer: d.Pricer, Rates: d.Rates, Variables: map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key}}
-	for _, l := range d.Legacy {
-		f.Coded = append(f.Coded, l.Key)
-	}
-	return &inventory{s, file.New(f)}
-}
-
-func coded(t *testing.T) []legacy.Toolset {
-	t.Helper()
-	all, err := legacy.Load()
-	require.NoError(t, err)
-	return all
+	s := toolsettest.New(t, db, nil, map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key})
+	return &inventory{s, s.Installs, s.Files}
 }
 
 func files(t *testing.T, names ...string) []file.File {
@@ -92,11 +78,6 @@ func files(t *testing.T, names ...string) []file.File {
 	return out
 }
 
-func TestRows(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) { toolset.CheckRows(t, db) })
-}
-
 func TestApplyIsIdempotentAndSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -104,10 +85,10 @@ func TestApplyIsIdempotentAndSeesEveryChange(t *testing.T) {
 		fs := files(t, "weather.yaml")
 		r, err := s.Apply(t.Context(), fs)
 		require.NoError(t, err)
-		require.Equal(t, toolset.Report{Created: []string{"weather", "private"}}, r)
+		require.Equal(t, store.Report{Created: []string{"weather", "private"}}, r)
 		r, err = s.Apply(t.Context(), fs)
 		require.NoError(t, err)
-		require.Equal(t, toolset.Report{Unchanged: []string{"weather", "private"}}, r)
+		require.Equal(t, store.Report{Unchanged: []string{"weather", "private"}}, r)
 
 		for _, change := range [][2]string{
 			{"name: Weather", "name: Wetter"},
@@ -129,7 +110,7 @@ func TestApplyIsIdempotentAndSeesEveryChange(t *testing.T) {
 			fs[0].Content = []byte(strings.Replace(text, change[0], change[1], 1))
 			r, err = s.Apply(t.Context(), fs)
 			require.NoError(t, err, change)
-			require.Equal(t, toolset.Report{Updated: []string{"weather"}, Unchanged: []string{"private"}}, r, change)
+			require.Equal(t, store.Report{Updated: []string{"weather"}, Unchanged: []string{"private"}}, r, change)
 		}
 		found, err := s.Identify(t.Context(), anna, "weather")
 		require.NoError(t, err)
@@ -189,7 +170,7 @@ func TestApplyTwiceAtOnce(t *testing.T) {
 		}
 		items, err := s.Inventory(t.Context())
 		require.NoError(t, err)
-		require.Len(t, slices.DeleteFunc(items, func(i toolset.InventoryItem) bool { return i.Builtin }), 2)
+		require.Len(t, slices.DeleteFunc(items, func(i install.InventoryItem) bool { return i.Builtin }), 2)
 	})
 }
 
@@ -202,7 +183,7 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 		n := 0
 		add := func(uid any, key, auth string, more string) {
 			n++
-			toolset.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, uid, name, key, auth_type`+column(more)+`)
+			toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, uid, name, key, auth_type`+column(more)+`)
 				VALUES (?, ?, ?, ?, ?, ?`+value(more)+`)`, fmt.Sprint("ts-", n), uid == nil, uid, key, key, auth)
 		}
 		add(nil, "gmail", "oauth", "")
@@ -213,10 +194,10 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 		add(nil, "removed", "config_based", "uninstalled=true")
 		add("u-ben", "secretive", "external_apikey", "")
 		add("u-anna", "exa", "oauth", "")
-		toolset.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id) VALUES ('u-ben', 'gmail', 'ca-ben')`)
-		toolset.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id, status) VALUES ('u-anna', 'exa', 'ca-old', 'revoked')`)
-		toolset.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('weather', 'sse', 'u-ben')`)
-		toolset.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid, enabled) VALUES ('jina', 'sse', 'u-anna', false)`)
+		toolsettest.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id) VALUES ('u-ben', 'gmail', 'ca-ben')`)
+		toolsettest.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id, status) VALUES ('u-anna', 'exa', 'ca-old', 'revoked')`)
+		toolsettest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('weather', 'sse', 'u-ben')`)
+		toolsettest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid, enabled) VALUES ('jina', 'sse', 'u-anna', false)`)
 
 		for _, c := range []struct {
 			who  actor.Actor
@@ -225,15 +206,15 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 			err  string
 		}{
 			{anna, "web_search", toolset.Builtin, ""},
-			{anna, "weather", toolset.ConfigBased, ""},
+			{anna, "weather", rest.Kind, ""},
 			{ben, "weather", toolset.MCP, ""}, // Ben's server of that name comes first
-			{anna, "jina", toolset.LegacySDK, ""},
-			{ben, "gmail", toolset.ComposioOAuth, ""},
+			{anna, "jina", vendors.Kind, ""},
+			{ben, "gmail", composio.KindOAuth, ""},
 			{anna, "gmail", "", "OAuth connection not authorized for toolset: gmail."},
-			{ben, "exa", toolset.ComposioAPIKey, ""},
+			{ben, "exa", composio.KindAPIKey, ""},
 			{anna, "exa", "", "OAuth connection not authorized for toolset: exa."}, // Anna's row before everybody's
 			{anna, "secretive", "", "Toolset not found: secretive."},
-			{ben, "secretive", toolset.ComposioAPIKey, ""},
+			{ben, "secretive", composio.KindAPIKey, ""},
 			{anna, "gone", "", "Toolset not found: gone."},
 			{anna, "off", "", "Toolset not found: off."},
 			{anna, "removed", "", "Toolset not found: removed."},
@@ -249,7 +230,7 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 			require.NoError(t, err, c.key)
 			require.Equal(t, c.want, got.Kind, c.key)
 			if c.key == "gmail" {
-				require.Equal(t, "ca-ben", got.ConnectedAccountID)
+				require.Equal(t, "ca-ben", got.Account)
 			}
 		}
 	})
@@ -282,7 +263,7 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 			if auth != "" {
 				data = s.Box.Seal([]byte(auth))
 			}
-			toolset.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, ?, 'w', 'weather', ?)`, "ts-"+id, id, data)
+			toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, ?, 'w', 'weather', ?)`, "ts-"+id, id, data)
 		}
 		got, err := s.Identify(t.Context(), anna, "weather")
 		require.NoError(t, err)
@@ -310,7 +291,7 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 		require.Equal(t, toolset.Credential{Type: toolset.Header, Name: "X-Key", Value: key}, c)
 
 		// A credential that cannot be opened is an error, never no credential.
-		toolset.Exec(t, db, `UPDATE toolsets SET auth_data = 'ffff' WHERE uid = 'u-ben'`)
+		toolsettest.Exec(t, db, `UPDATE toolsets SET auth_data = 'ffff' WHERE uid = 'u-ben'`)
 		got, err = s.Identify(t.Context(), ben, "weather")
 		require.NoError(t, err)
 		_, _, err = s.Method(t.Context(), ben, got, "forecast")
@@ -324,7 +305,7 @@ func TestCredentialsAreSealedInTheDatabase(t *testing.T) {
 		s := service(t, db)
 		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
-		stored := toolset.StoredKey(t, db, "weather")
+		stored := storedKey(t, db, "weather")
 		require.NotContains(t, stored, key)
 		opened, err := s.Box.Open(stored)
 		require.NoError(t, err)
@@ -351,8 +332,8 @@ func TestExport(t *testing.T) {
 		s := service(t, db)
 		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
-		toolset.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
-		toolset.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key) VALUES ('ts-p', 'u-ben', 'p', 'private')`)
+		toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
+		toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key) VALUES ('ts-p', 'u-ben', 'p', 'private')`)
 
 		all, failures, err := s.Export(t.Context(), anna, nil)
 		require.NoError(t, err)
@@ -392,7 +373,7 @@ func TestServersAreNotExported(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		toolset.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('mine', 'sse', 'u-anna')`)
+		toolsettest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('mine', 'sse', 'u-anna')`)
 		all, failures, err := s.Export(t.Context(), anna, nil)
 		require.NoError(t, err)
 		require.Empty(t, all)

@@ -1,5 +1,5 @@
-// Package rest executes tools that are described by configuration: an
-// endpoint, an HTTP method, a schema and a credential.
+// Package rest is the kind of toolsets whose tools are HTTP requests: a file
+// says the endpoint, the HTTP method, the schema and the credential.
 package rest
 
 import (
@@ -10,40 +10,46 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-// Deps is what the executor needs.
+// Deps is what the connector needs.
 type Deps struct {
 	Upstream *upstream.Caller
+	// Pricer reads price lists.
+	Pricer *price.Pricer
 	// Timeout bounds a call of a method that names none, MaxTimeout any call.
 	Timeout, MaxTimeout time.Duration
 	// Now is the moment that signatures carry; nil for the wall clock.
 	Now func() time.Time
 }
 
-// Executor implements tool.Executor.
-type Executor struct{ deps Deps }
+// Connector implements toolset.Source and tool.Executor.
+type Connector struct {
+	deps  Deps
+	cache *cache
+}
 
-// New returns an executor.
-func New(d Deps) *Executor {
+// New returns a connector.
+func New(d Deps) *Connector {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Executor{deps: d}
+	return &Connector{deps: d, cache: &cache{entries: map[string]parsed{}}}
 }
 
 // Execute implements tool.Executor.
-func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
-	limit := e.deps.Timeout
+func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+	limit := c.deps.Timeout
 	if t := in.Method.Adapter.Timeout(); t > 0 {
-		limit = min(t, e.deps.MaxTimeout)
+		limit = min(t, c.deps.MaxTimeout)
 	}
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	request, failure := newRequest(in, e.deps.Now())
+	request, failure := newRequest(in, c.deps.Now())
 	if failure != nil {
 		return tool.Outcome{Failure: failure}, nil
 	}
@@ -54,12 +60,12 @@ func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcom
 	}
 	request.Harmless = in.Method.Adapter.Idempotent || slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE"}, in.Method.HTTPMethod)
 	secrets := secretsOf(in.Credential)
-	got, err := e.deps.Upstream.Do(ctx, request)
+	got, err := c.deps.Upstream.Do(ctx, request)
 	switch polling := in.Method.Adapter.Polling; {
 	case err != nil:
 		return broken(secrets, err)
 	case polling != nil:
-		return tidy(in, task{e, in, *polling, request, secrets}.follow(whole, got)), nil
+		return tidy(in, task{c, in, *polling, request, secrets}.follow(whole, got)), nil
 	}
 	if f := checked(in.Credential, got); f != nil {
 		return failed(secrets.Scrub(f)), nil

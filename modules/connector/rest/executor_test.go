@@ -79,7 +79,7 @@ func (w *waits) wait(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-func executor(t *testing.T, w *waits) *rest.Executor {
+func executor(t *testing.T, w *waits) *rest.Connector {
 	t.Helper()
 	client := egress.New(egress.Config{})
 	t.Cleanup(client.Close)
@@ -105,7 +105,7 @@ func invocation(t *testing.T, u *upstream, m toolset.Method, arguments string) t
 	}
 }
 
-func execute(t *testing.T, e *rest.Executor, in tool.Invocation) tool.Outcome {
+func execute(t *testing.T, e *rest.Connector, in tool.Invocation) tool.Outcome {
 	t.Helper()
 	out, err := e.Execute(t.Context(), in)
 	require.NoError(t, err)

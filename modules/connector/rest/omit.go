@@ -6,13 +6,16 @@ import (
 	"slices"
 )
 
+// omitFields is the word of a schema for what is left out.
+const omitFields = `"omitFields"`
+
 // omit takes members out of a value, at any depth, that a schema names in
 // omitFields: what upstream and caller must not see of each other.
 func omit(schema json.RawMessage, v any) any {
 	var s struct {
 		Fields []string `json:"omitFields"`
 	}
-	if !bytes.Contains(schema, []byte(`"omitFields"`)) || json.Unmarshal(schema, &s) != nil || len(s.Fields) == 0 {
+	if !bytes.Contains(schema, []byte(omitFields)) || json.Unmarshal(schema, &s) != nil || len(s.Fields) == 0 {
 		return v
 	}
 	return without(s.Fields, v)
@@ -40,7 +43,7 @@ func without(fields []string, v any) any {
 
 // omitData applies omit to JSON text; other text is returned unchanged.
 func omitData(schema, data json.RawMessage) json.RawMessage {
-	if !bytes.Contains(schema, []byte(`"omitFields"`)) {
+	if !bytes.Contains(schema, []byte(omitFields)) {
 		return data
 	}
 	v := decode(data)

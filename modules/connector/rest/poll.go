@@ -50,7 +50,7 @@ const (
 
 // task is a job of an upstream that was started and is asked about.
 type task struct {
-	executor *Executor
+	executor *Connector
 	in       tool.Invocation
 	polling  toolset.Polling
 	submit   upstream.Request // the request that started it

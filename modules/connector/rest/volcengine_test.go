@@ -14,7 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-func signing(t *testing.T) *rest.Executor {
+func signing(t *testing.T) *rest.Connector {
 	t.Helper()
 	client := egress.New(egress.Config{})
 	t.Cleanup(client.Close)

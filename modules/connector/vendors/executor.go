@@ -1,4 +1,4 @@
-// Package vendors executes the toolsets whose client is code of this server:
+// Package vendors is the kind of toolsets whose client is code of this server:
 // Perplexity, Jina, Notion and Apify-13F.
 package vendors
 
@@ -15,6 +15,7 @@ import (
 
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/connector/vendors/definitions"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -39,7 +40,7 @@ type Result struct {
 	Cost money.Amount // credits
 }
 
-// Deps is what the executor needs.
+// Deps is what the connector needs.
 type Deps struct {
 	Upstream *upstream.Caller
 	// Timeout bounds one request to a vendor.
@@ -50,22 +51,25 @@ type Deps struct {
 	ContentTokens int
 }
 
-// Executor implements tool.Executor.
-type Executor struct {
-	deps    Deps
-	clients map[string]Client
+// Connector implements toolset.Source and tool.Executor for all vendors.
+type Connector struct {
+	deps        Deps
+	definitions map[string]definitions.Toolset // by key
+	clients     map[string]Client
 }
 
-// New returns an executor of all vendors.
-func New(d Deps) *Executor {
-	return &Executor{deps: d, clients: map[string]Client{
+// New returns a connector. An error is a definition in this package that cannot
+// be read.
+func New(d Deps) (*Connector, error) {
+	all, err := definitions.Load()
+	return &Connector{deps: d, definitions: all, clients: map[string]Client{
 		"perplexity": perplexity{d.Dollars}, "jina": jina{newCutter(d.ContentTokens)}, "notion": notion{}, "apify-13f": apify{d.Dollars},
-	}}
+	}}, err
 }
 
 // Execute implements tool.Executor.
-func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
-	client, ok := e.clients[in.Toolset.Key]
+func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outcome, error) {
+	client, ok := c.clients[in.Toolset.Key]
 	if !ok {
 		return failed(&tool.Failure{Code: "NOT_IMPLEMENTED", Message: "Legacy SDK toolset not found or not implemented: " + in.Toolset.Key}), nil
 	}
@@ -79,7 +83,7 @@ func (e *Executor) Execute(ctx context.Context, in tool.Invocation) (tool.Outcom
 	}
 	got, err := client.Call(ctx, Call{
 		Tool: in.Method.Name, Arguments: arguments, Report: in.Report,
-		api: api{e.deps.Upstream, e.deps.Timeout, token, upstream.Hide(token), in.Toolset.Domain, in.Toolset.Config, in.Toolset.Egress},
+		api: api{c.deps.Upstream, c.deps.Timeout, token, upstream.Hide(token), in.Toolset.Domain, in.Toolset.Config, in.Toolset.Egress},
 	})
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
 		return failed(f), nil

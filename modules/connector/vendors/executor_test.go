@@ -19,7 +19,6 @@ import (
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/connector/vendors"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
-	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -27,7 +26,7 @@ import (
 // bench is an executor with one vendor.
 type bench struct {
 	t        *testing.T
-	executor *vendors.Executor
+	executor *vendors.Connector
 	set      toolset.Toolset
 	methods  map[string]toolset.Method
 	progress []string
@@ -37,19 +36,17 @@ func start(t *testing.T, key string, config map[string]string) *bench {
 	t.Helper()
 	e := egress.New(egress.Config{})
 	t.Cleanup(e.Close)
-	all, err := legacy.Load()
-	require.NoError(t, err)
-	b := &bench{t: t, methods: map[string]toolset.Method{}, executor: vendors.New(vendors.Deps{
+	c, err := vendors.New(vendors.Deps{
 		Upstream: upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20, Wait: func(context.Context, time.Duration) error { return nil }}),
 		Timeout:  2 * time.Second, Dollars: price.NewPricer(120 * money.Credit).Dollars, ContentTokens: 2000,
-	})}
-	for _, l := range all {
-		if l.Key == key {
-			b.set = toolset.Toolset{Key: key, Domain: l.Domain, Config: config, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-			for _, m := range l.Tools {
-				b.methods[m.Name] = toolset.Method{Name: m.Name, Request: m.Input, Response: m.Output}
-			}
-		}
+	})
+	require.NoError(t, err)
+	b := &bench{t: t, methods: map[string]toolset.Method{}, executor: c}
+	b.set = toolset.Toolset{Key: key, Config: config, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	methods, err := c.List(t.Context(), toolset.Entry{Toolset: b.set})
+	require.NoError(t, err)
+	for _, m := range methods {
+		b.methods[m.Name] = m
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -12,11 +13,12 @@ import (
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 // item is a toolset of a file, and where it is there.
 type item struct {
-	toolset.Spec
+	store.Spec
 
 	file string
 	line int
@@ -27,7 +29,7 @@ type checker struct {
 	file      string
 	variables map[string]string
 	pricer    *price.Pricer
-	coded     []string // keys whose tools are code
+	kinds     toolset.Kinds
 	problems  []Problem
 }
 
@@ -68,20 +70,20 @@ func (c *checker) expand(line int, text string) string {
 
 func (c *checker) check(s spec) item {
 	c.shape(s.form)
-	i := item{file: c.file, line: s.line, Spec: toolset.Spec{
+	i := item{file: c.file, line: s.line, Spec: store.Spec{
 		Key: s.Key.value, Name: s.Name.value, Domain: strings.TrimSuffix(c.expand(s.Domain.line, s.Domain.value), "/"),
 		Enabled: s.Enabled == nil || *s.Enabled, Global: s.Global == nil || *s.Global,
 		Labels: s.Labels, Descriptions: s.Descriptions,
 	}}
 	c.names(s, i)
-	c.kinds(s, &i)
+	c.kind(s, &i)
 	if i.Domain != "" && !isURL(i.Domain) {
 		c.problem(s.Domain.line, "domain %q must be an http or https URL without credentials", s.Domain.value)
 	}
 	i.Credential = c.credential(s.Credential)
 	i.Egress = c.egress(s.Egress)
 	c.installation(s, &i)
-	if i.Type == toolset.TypeOAuth || i.Type == toolset.TypeAPIKey {
+	if kind, known := c.kinds.Offered(i.Type, i.Key); known && kind.Type != toolset.TypeRegular {
 		i.Prices = c.providedPrices(s)
 		if len(s.Methods) > 0 {
 			c.problem(s.line, "the tools of a toolset of type %s are listed by its provider, not here", i.Type)
@@ -114,16 +116,14 @@ func (c *checker) names(s spec, i item) {
 	}
 }
 
-// kinds reads what executes a toolset.
-func (c *checker) kinds(s spec, i *item) {
-	i.Type = c.oneOf(s.Type, "type", toolset.TypeRegular, toolset.TypeRegular, toolset.TypeOAuth, toolset.TypeAPIKey)
-	usual := map[string]string{toolset.TypeOAuth: toolset.AuthOAuth, toolset.TypeAPIKey: toolset.AuthExternalKey}[i.Type]
-	provided := usual != ""
-	if !provided {
-		usual = toolset.AuthConfigBased
-	}
-	i.AuthType = c.oneOf(s.AuthType, "authType", usual, toolset.AuthConfigBased, toolset.AuthCredentials, toolset.AuthOAuth, toolset.AuthExternalKey)
-	if provided && i.AuthType != usual || i.Type == toolset.TypeRegular && (i.AuthType == toolset.AuthOAuth || i.AuthType == toolset.AuthExternalKey) {
+// kind reads what executes a toolset. Those of a kind with a type of its own
+// have the kind's auth type, and regular ones have none of these.
+func (c *checker) kind(s spec, i *item) {
+	i.Type = c.oneOf(s.Type, "type", toolset.TypeRegular, c.kinds.Types()...)
+	kind, _ := c.kinds.Offered(i.Type, i.Key)
+	i.AuthType = c.oneOf(s.AuthType, "authType", cmp.Or(kind.AuthType, toolset.AuthConfigBased), c.kinds.AuthTypes()...)
+	by, _ := c.kinds.Installed(i.AuthType, i.Key)
+	if kind.AuthType != "" && i.AuthType != kind.AuthType || i.Type == toolset.TypeRegular && by.AuthType != "" {
 		c.problem(s.AuthType.line, "authType %q does not go with type %q", i.AuthType, i.Type)
 	}
 }
@@ -145,7 +145,7 @@ func (c *checker) tools(s spec, i *item) {
 			newest[m.Name] = m
 		}
 	}
-	if slices.Contains(c.coded, i.Key) {
+	if kind, _ := c.kinds.Offered(i.Type, i.Key); len(kind.Keys) > 0 {
 		if len(i.Methods) > 0 || s.Billing.node != nil {
 			c.problem(s.line, "the tools of %s are part of this server, and so is what they cost", i.Key)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/install"
 )
 
 // installation reads what a user gives to install a toolset, and what the
@@ -48,7 +49,7 @@ func (c *checker) read(t tree, name string, into any) bool {
 	return err == nil
 }
 
-func (c *checker) checkItems(t tree, items []toolset.Item) {
+func (c *checker) checkItems(t tree, items []install.Item) {
 	modes := []string{"text", "textarea", "number", "select", "multiSelect", "radio", "switch"}
 	for _, i := range items {
 		switch {

@@ -3,10 +3,11 @@ package file
 import (
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/toolset"
 )
 
 // CheckContent checks one file alone.
-func CheckContent(content []byte) error {
-	_, problems := New(Deps{Pricer: price.NewPricer(120 * money.Credit), Coded: []string{"jina"}}).checkFiles([]File{{Name: "f", Content: content}})
+func CheckContent(kinds toolset.Kinds, content []byte) error {
+	_, problems := New(Deps{Pricer: price.NewPricer(120 * money.Credit), Kinds: kinds}).checkFiles([]File{{Name: "f", Content: content}})
 	return joinProblems(problems)
 }

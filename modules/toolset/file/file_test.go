@@ -13,30 +13,46 @@ import (
 
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/connector/composio"
+	"github.com/portico-run/portico/modules/connector/rest"
+	"github.com/portico-run/portico/modules/connector/vendors"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // shelf keeps what is stored, and the rates of providers.
 type shelf struct {
-	stored []toolset.Spec
+	stored []store.Spec
 	rates  *price.Rates
 	err    error
 }
 
 func (*shelf) CheckKey(context.Context) error { return nil }
 
-func (s *shelf) Store(_ context.Context, specs []toolset.Spec) (toolset.Report, error) {
+func (s *shelf) Store(_ context.Context, specs []store.Spec) (store.Report, error) {
 	s.stored = append(s.stored, specs...)
-	return toolset.Report{Unchanged: []string{"all"}}, s.err
+	return store.Report{Unchanged: []string{"all"}}, s.err
 }
 
 func (s *shelf) Rates(context.Context, string) (*price.Rates, error) { return s.rates, s.err }
 
+// kinds are those of the server.
+func kinds(s *shelf) toolset.Kinds {
+	clients, err := vendors.New(vendors.Deps{})
+	if err != nil {
+		panic(err)
+	}
+	pricer := price.NewPricer(120 * money.Credit)
+	c := composio.New(composio.Deps{Client: composio.NewClient(composio.ClientDeps{}), Pricer: pricer, Rates: s})
+	return toolset.NewKinds(rest.New(rest.Deps{Pricer: pricer}), clients, composio.OAuth{Connector: c}, composio.APIKey{Connector: c})
+}
+
 func service(s *shelf) *file.Service {
-	return file.New(file.Deps{Inventory: s, Pricer: price.NewPricer(120 * money.Credit), Rates: s, Coded: []string{"jina"}, Variables: map[string]string{
+	return file.New(file.Deps{Inventory: s, Pricer: price.NewPricer(120 * money.Credit), Kinds: kinds(s), Variables: map[string]string{
 		"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": "sk-weather",
 	}})
 }
@@ -81,7 +97,7 @@ func FuzzApply(f *testing.F) {
 	f.Add([]byte("a: &a [*a, *a]\n"))
 	f.Add([]byte("key: x\nmethods: [{request: {<<: {a: 1}, 1: 2, d: 2020-01-01, f: .inf}}]\n"))
 	f.Fuzz(func(_ *testing.T, content []byte) {
-		_ = file.CheckContent(content) // must not panic or hang
+		_ = file.CheckContent(kinds(&shelf{}), content) // must not panic or hang
 	})
 }
 
@@ -134,12 +150,12 @@ func TestAFileBecomesWhatIsStored(t *testing.T) {
 	got, retries := s.stored[0], 2
 	require.Equal(t, &toolset.Credential{Type: toolset.Basic, Username: "anna", Value: "sk-weather"}, got.Credential)
 	require.Equal(t, "sk-weather", got.Credential.Value.Reveal())
-	require.Equal(t, toolset.Spec{
+	require.Equal(t, store.Spec{
 		Key: "tasks", Name: "Tasks", Domain: "https://tasks.example.com", Type: toolset.TypeRegular, AuthType: toolset.AuthCredentials,
 		Labels: map[string]string{"en": "Tasks"}, Descriptions: map[string]string{"en": "Does tasks"},
 		Credential: got.Credential, Egress: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Prices: []byte(`{"start":1.5}`),
-		Patterns: []toolset.Pattern{{Type: "credentials", CredentialItems: []toolset.Item{{Key: "apiKey", InputMode: "text", Required: true}}}},
-		Items:    []toolset.Item{{Key: "region", InputMode: "select", Options: []toolset.Option{{Value: "eu"}}}},
+		Patterns: []install.Pattern{{Type: "credentials", CredentialItems: []install.Item{{Key: "apiKey", InputMode: "text", Required: true}}}},
+		Items:    []install.Item{{Key: "region", InputMode: "select", Options: []install.Option{{Value: "eu"}}}},
 		Config:   map[string]any{"region": "http://127.0.0.1:9", "retries": 3.0},
 		Methods: []toolset.Method{{
 			Name: "start", Version: 2, Description: "Starts a task", Endpoint: "/tasks/{kind}", HTTPMethod: "PUT", AllowedCallers: "code,direct",
@@ -152,7 +168,7 @@ func TestAFileBecomesWhatIsStored(t *testing.T) {
 			},
 		}},
 	}, got)
-	require.Equal(t, toolset.Spec{Key: "jina", Name: "Jina", Type: toolset.TypeRegular, AuthType: toolset.AuthConfigBased, Enabled: true, Global: true}, s.stored[1])
+	require.Equal(t, store.Spec{Key: "jina", Name: "Jina", Type: toolset.TypeRegular, AuthType: toolset.AuthConfigBased, Enabled: true, Global: true}, s.stored[1])
 }
 
 // What a file must not say, each with the beginning of what is answered. {} is
@@ -197,10 +213,10 @@ func TestWhatAFileMustNotSay(t *testing.T) {
 		`{` + ok + `methods: [{name: m, endpoint: 'https://a.test', pricing: {rules: [], more: 1}}]}`:                                              `f:1: pricing of "m": json: unknown field "more"`,
 		`{` + ok + `methods: [{name: m, endpoint: 'https://a.test', pricing: {rules: [{fieldPath: nowhere}]}}]}`:                                   `f:1: pricing of "m": `,
 	} {
-		err := file.CheckContent([]byte(text))
+		err := file.CheckContent(kinds(&shelf{}), []byte(text))
 		require.ErrorContains(t, err, want, text)
 	}
-	require.NoError(t, file.CheckContent([]byte(`{`+ok+method+`}`)))
+	require.NoError(t, file.CheckContent(kinds(&shelf{}), []byte(`{`+ok+method+`}`)))
 }
 
 // Aliases of aliases grow without end: the form is measured while it is written.
@@ -212,7 +228,7 @@ func TestAliasesCannotGrowWithoutEnd(t *testing.T) {
 		text += "    " + next + ": &" + next + " [*" + before + ", *" + before + ", *" + before + ", *" + before + ", *" + before + ", *" + before + ", *" + before + ", *" + before + "]\n"
 		before = next
 	}
-	require.ErrorContains(t, file.CheckContent([]byte(text)), "larger than 1048576 bytes")
+	require.ErrorContains(t, file.CheckContent(kinds(&shelf{}), []byte(text)), "larger than 1048576 bytes")
 }
 
 func TestLoadLeavesOutAnInvalidFileWhole(t *testing.T) {

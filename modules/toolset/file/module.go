@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 // Deps is what the module needs.
@@ -14,24 +15,23 @@ type Deps struct {
 	Inventory Inventory
 	// Variables are what ${NAME} in a file stands for.
 	Variables map[string]string
-	// Pricer reads price lists, Rates what providers take.
+	// Pricer reads price lists.
 	Pricer *price.Pricer
-	Rates  toolset.Rates
-	// Coded are the keys of toolsets whose tools are part of the server.
-	Coded []string
+	// Kinds are the kinds of toolsets that there are.
+	Kinds toolset.Kinds
 }
 
 // Inventory keeps what the files say.
 type Inventory interface {
 	// Store writes toolsets, all or none.
-	Store(ctx context.Context, specs []toolset.Spec) (toolset.Report, error)
+	Store(ctx context.Context, specs []store.Spec) (store.Report, error)
 	// CheckKey refuses where what is stored was sealed with another key.
 	CheckKey(ctx context.Context) error
 }
 
 // New makes the service.
 func New(d Deps) *Service {
-	return &Service{inventory: d.Inventory, variables: d.Variables, pricer: d.Pricer, rates: d.Rates, coded: d.Coded}
+	return &Service{inventory: d.Inventory, variables: d.Variables, pricer: d.Pricer, kinds: d.Kinds}
 }
 
 // Service applies toolset files.
@@ -39,6 +39,5 @@ type Service struct {
 	inventory Inventory
 	variables map[string]string
 	pricer    *price.Pricer
-	rates     toolset.Rates
-	coded     []string
+	kinds     toolset.Kinds
 }

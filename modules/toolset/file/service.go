@@ -8,32 +8,34 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 // Apply loads toolset files into the inventory, all or nothing. Whatever was
 // there before, a toolset then is what its file says, as if the database had
 // been empty. Applying the same files again changes nothing. Toolsets without
 // a file stay as they are. The error lists everything that is wrong, as
-// file:line: message; it is toolset.ErrOtherKey where what is stored was sealed
+// file:line: message; it is store.ErrOtherKey where what is stored was sealed
 // with another key.
-func (s *Service) Apply(ctx context.Context, files []File) (toolset.Report, error) {
+func (s *Service) Apply(ctx context.Context, files []File) (store.Report, error) {
 	if err := s.inventory.CheckKey(ctx); err != nil {
-		return toolset.Report{}, err
+		return store.Report{}, err
 	}
 	items, problems, err := s.check(ctx, files)
 	if err != nil || len(problems) > 0 {
-		return toolset.Report{}, errors.Join(joinProblems(problems), err)
+		return store.Report{}, errors.Join(joinProblems(problems), err)
 	}
 	return s.inventory.Store(ctx, specsOf(items))
 }
 
 // Load is Apply for a server that starts: a file that is not valid is left out,
 // whole, with what is wrong with it; its toolsets stay as they are.
-func (s *Service) Load(ctx context.Context, files []File) (toolset.Report, []Problem, error) {
+func (s *Service) Load(ctx context.Context, files []File) (store.Report, []Problem, error) {
 	items, problems, err := s.check(ctx, files)
 	if err != nil {
-		return toolset.Report{}, problems, err
+		return store.Report{}, problems, err
 	}
 	report, err := s.inventory.Store(ctx, specsOf(valid(items, problems)))
 	return report, problems, err
@@ -61,30 +63,32 @@ func valid(items []item, problems []Problem) []item {
 	})
 }
 
-func specsOf(items []item) []toolset.Spec {
-	specs := make([]toolset.Spec, len(items))
+func specsOf(items []item) []store.Spec {
+	specs := make([]store.Spec, len(items))
 	for n, i := range items {
 		specs[n] = i.Spec
 	}
 	return specs
 }
 
-// checkRates refuses prices by tiers of a provider whose rates nobody has set: a
-// call would have no price.
+// checkRates refuses prices that a kind cannot read with today's rates: a call
+// would have no price.
 func (s *Service) checkRates(ctx context.Context, items []item) ([]Problem, error) {
-	if !slices.ContainsFunc(items, func(i item) bool { return i.Type != toolset.TypeRegular }) {
-		return nil, nil
-	}
-	rates, err := s.rates.Rates(ctx, toolset.ComposioProvider)
-	if err != nil {
-		return nil, err
-	}
 	var problems []Problem
+	readers := map[toolset.Kind]func(text string) (price.List, error){}
 	for _, i := range items {
-		if i.Type == toolset.TypeRegular {
+		kind, _ := s.kinds.Offered(i.Type, i.Key)
+		pricer, ok := kind.Source.(toolset.Pricer)
+		if !ok {
 			continue
 		}
-		if _, err := s.pricer.ParseProvided(string(i.Prices), rates); err != nil {
+		if readers[kind.Kind] == nil {
+			var err error
+			if readers[kind.Kind], err = pricer.PriceReader(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := readers[kind.Kind](string(i.Prices)); err != nil {
 			problems = append(problems, Problem{File: i.file, Line: i.line, Message: fmt.Sprintf("toolset %s: %s", i.Key, strings.ReplaceAll(err.Error(), "\n", "; "))})
 		}
 	}
@@ -106,7 +110,7 @@ func (s *Service) checkFiles(files []File) ([]item, []Problem) {
 		}
 		specs, wrong := decodeFile(f)
 		problems = append(problems, wrong...)
-		c := &checker{file: f.Name, variables: s.variables, pricer: s.pricer, coded: s.coded}
+		c := &checker{file: f.Name, variables: s.variables, pricer: s.pricer, kinds: s.kinds}
 		for _, spec := range specs {
 			i := c.check(spec)
 			if before, twice := seen[i.Key]; twice && i.Key != "" {

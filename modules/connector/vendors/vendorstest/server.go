@@ -1,4 +1,4 @@
-// Package vendorstest is stand-ins for the vendors of the legacy SDK toolsets:
+// Package vendorstest is stand-ins for the vendors whose clients are in this server:
 // each speaks the wire format of its vendor's API and keeps what it was asked.
 package vendorstest
 

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"github.com/portico-run/portico/internal/secretbox"
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/connector/composio"
+	"github.com/portico-run/portico/modules/connector/rest"
+	"github.com/portico-run/portico/modules/connector/vendors"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/store"
+)
+
+// kindsOfToolsets are all that this server has. A new one is one more line.
+func (a *App) kindsOfToolsets() ([]tool.Connector, error) {
+	c := a.Config
+	clients, err := vendors.New(vendors.Deps{
+		Upstream: a.upstreams, Timeout: c.Tool.Timeout, Dollars: a.pricer.Dollars, ContentTokens: c.Tool.ContentTokens,
+	})
+	return append([]tool.Connector{
+		rest.New(rest.Deps{Upstream: a.upstreams, Pricer: a.pricer, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
+		clients,
+		composio.OAuth{Connector: a.composio},
+		composio.APIKey{Connector: a.composio},
+	}, a.Connectors...), err
+}
+
+// outside wires what reaches other services.
+func (a *App) outside(box *secretbox.Box) error {
+	c := a.Config
+	a.pricer = price.NewPricer(credits(c.Billing.USDToCredits))
+	a.upstreams = upstream.New(upstream.Deps{
+		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
+		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
+	})
+	client := composio.NewClient(composio.ClientDeps{
+		BaseURL: c.Composio.BaseURL, Version: c.Composio.APIVersion, Key: c.Composio.APIKey.Reveal(), Upstream: a.upstreams,
+		Egress: c.Composio.Egress, Timeout: c.Composio.Timeout, CacheLife: c.Composio.Cache,
+	})
+	a.composio = composio.New(composio.Deps{
+		DB: a.DB, Client: client, Pricer: a.pricer, Rates: a.Credits.Service, SharedUser: c.Composio.User, Logger: a.Logger,
+	})
+	connectors, err := a.kindsOfToolsets()
+	if err != nil {
+		return err
+	}
+	a.executors = tool.ExecutorsOf(connectors)
+	sources := make([]toolset.Source, len(connectors))
+	for i, one := range connectors {
+		sources[i] = one
+	}
+	kinds := toolset.NewKinds(sources...)
+	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Kinds: kinds, Logger: a.Logger})
+	a.Installs = install.New(install.Deps{DB: a.DB, Box: box, Toolsets: a.Toolsets.Service, Kinds: kinds})
+	a.Inventory = store.New(store.Deps{DB: a.DB, Box: box, Connections: a.composio})
+	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Inventory, Variables: a.variables(), Pricer: a.pricer, Kinds: kinds})
+	a.Connections = composio.NewModule(a.composio, a.Installs.Service)
+	return nil
+}
