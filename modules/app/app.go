@@ -32,6 +32,7 @@ import (
 	"github.com/portico-run/portico/modules/composio"
 	"github.com/portico-run/portico/modules/connector/rest"
 	"github.com/portico-run/portico/modules/connector/vendors"
+	"github.com/portico-run/portico/modules/console"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/legacy"
 	"github.com/portico-run/portico/modules/program"
@@ -152,7 +153,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
-		Observe: a.Metrics.Request, Trusted: a.trusted(),
+		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Trusted: a.trusted(),
 	})
 	if a.Engine, err = a.engine(); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (a *App) outside(box *secretbox.Box) error {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, console.New(console.Deps{API: a.API, Version: Version}),
 	} {
 		m.Register(a.API)
 	}
