@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi/decode"
 	"github.com/portico-run/portico/internal/httpapi/example"
 )
 
@@ -54,7 +55,7 @@ const jsonMedia, formMedia, eventMedia = "application/json", "multipart/form-dat
 func (a *API) config() huma.Config {
 	c := huma.DefaultConfig("Portico", a.deps.Version)
 	c.CreateHooks = nil // no $schema member in answers
-	c.Formats = map[string]huma.Format{jsonMedia: {Marshal: marshal, Unmarshal: unmarshal}}
+	c.Formats = map[string]huma.Format{jsonMedia: {Marshal: marshal, Unmarshal: decode.JSON}}
 	// The library's page loads its scripts from elsewhere, and its document is
 	// made without a lock.
 	c.DocsPath, c.OpenAPIPath, c.SchemasPath = "", "", ""

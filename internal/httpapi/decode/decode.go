@@ -1,4 +1,6 @@
-package httpapi
+// Package decode reads the JSON of requests, and says what is wrong with it in
+// words for their senders.
+package decode
 
 import (
 	"encoding"
@@ -19,10 +21,10 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// unmarshal decodes every JSON body. Members that a type does not know are
+// JSON decodes every JSON body. Members that a type does not know are
 // ignored, unless one of them is nearly one that the type knows and the body
 // has not: the sender would be answered as if it had sent nothing.
-func unmarshal(body []byte, into any) error {
+func JSON(body []byte, into any) error {
 	if _, untyped := into.(*any); untyped {
 		return explainJSON(json.Unmarshal(body, into))
 	}
