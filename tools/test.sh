@@ -16,8 +16,9 @@ tools/packages.sh gcc:gcc /usr/include/stdio.h:libc6-dev "$ensurepip:python3-ven
 	/etc/ssl/certs/ca-certificates.crt:ca-certificates node:nodejs npm:npm
 PORTICO_PYTOOLS=$(tools/pytools.sh)
 PORTICO_LIBRECHAT=$(tools/librechat.sh)
+PORTICO_TYPESCRIPT=$(tools/typescript.sh)
 PORTICO_RUNSC=$(tools/runsc.sh)
-export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_RUNSC
+export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true PORTICO_TEST_SLOW=1
 

@@ -77,3 +77,49 @@ func Codes() []Code {
 		ToolsetMissing, FileMissing, StorageFull, NoCredits,
 	}
 }
+
+// Meaning says when an operation answers with the code, for the documentation.
+func (c Code) Meaning() string {
+	switch c {
+	case Unavailable:
+		return "A part that the server needs is out of reach"
+	case Invalid:
+		return "The request is not valid"
+	case AccountMissing:
+		return "There is no such user"
+	case Unauthorized:
+		return "There is no credential, or one that is not valid"
+	case Forbidden:
+		return "The credential may not do this"
+	case NotFound:
+		return "There is no such thing, or it is not the caller's"
+	case Conflict:
+		return "The state of the thing does not allow this now"
+	case TooLarge:
+		return "The request is larger than its limit"
+	case RateLimited:
+		return "Too many requests, or too much work that waits"
+	case MethodUnknown:
+		return "The route does not take the method"
+	case Unsupported:
+		return "The body has a content type that the server does not read"
+	case Cancelled:
+		return "The caller went away before the answer"
+	case TimedOut:
+		return "The program ran into its time limit"
+	case CanvasMissing:
+		return "There is no such canvas, or it is not the caller's"
+	case ResultMissing:
+		return "There is no such run, or it is not the caller's"
+	case ToolsetMissing:
+		return "There is no such toolset, or the caller may not use it"
+	case FileMissing:
+		return "There is no such file, or it is not the caller's"
+	case StorageFull:
+		return "The user's files take all the space they may"
+	case NoCredits:
+		return "The credits do not allow this"
+	default:
+		return "The server has a fault; its log has the cause"
+	}
+}

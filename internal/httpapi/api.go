@@ -48,10 +48,12 @@ type Operation struct {
 	Errors []errs.Code
 	// BodyLimit is the largest body in bytes; zero means the server's limit.
 	BodyLimit int64
-	// Body and Answers describe a Raw operation's JSON for the document: a value
-	// of the type of the body, and of each type of the answer.
-	Body    any
-	Answers []any
+	// Example is an answer's data, or the whole answer of an operation without
+	// the envelope, for the document; nil makes one of the schema.
+	Example any
+	// Raw describes what an operation that is registered with API.Raw reads and
+	// writes; the others' types say it.
+	Raw Description
 	// Aliases are further paths of a Raw operation, with the same parameters.
 	Aliases []string
 	// Refusal is the body of an error of a Raw operation whose callers expect
@@ -77,6 +79,12 @@ func (o Operation) admits(scope actor.Scope) bool {
 // None is the data of an operation that has none.
 type None struct{}
 
+// Schema implements huma.SchemaProvider: some operations write an empty object,
+// and some null.
+func (None) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: false}
+}
+
 // Credentials is what a request presented. At most one field is set.
 type Credentials struct {
 	APIKey string // from X-API-Key, Basic, ApiKey, or a bearer token that starts with rf_
@@ -96,6 +104,7 @@ type Deps struct {
 	Origins   []string // browsers' origins that may call with credentials
 	BodyLimit int64    // largest request body in bytes
 	Version   string
+	Endpoint  string // where clients reach the server, for the document
 	// Trusted is who callers without a credential are where an operation says
 	// so; nil refuses them.
 	Trusted func(ctx context.Context) (actor.Actor, error)
@@ -135,26 +144,30 @@ func New(d Deps) *API {
 		a.fail(c, errs.New(errs.NotFound, "There is no such route.").Do("See /openapi.json for the routes there are."))
 	})
 	a.engine.NoMethod(func(c *gin.Context) {
+		c.Header("Allow", a.allowed(c.Request.URL.Path))
 		a.fail(c, errs.New(errs.MethodUnknown, "This route does not take this method.").Do("See /openapi.json for its methods."))
 	})
 	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody)
-	a.huma = humagin.New(a.engine, a.config())
+	a.huma = huma.NewAPI(a.config(), adapter{a.engine})
+	a.serveDocument()
 	return a
 }
 
-func (a *API) config() huma.Config {
-	c := huma.DefaultConfig("Portico", a.deps.Version)
-	c.CreateHooks = nil // no $schema member in answers
-	c.Formats = map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: unmarshal}}
-	c.DocsPath = "" // the library's page loads its scripts from elsewhere
-	c.OpenAPIPath = "/openapi"
-	c.SchemasPath = ""
-	c.Info.Description = "Runs model-written code in a sandbox and executes the tools it calls: recorded, billed once, streamed live."
-	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "An API key, rf_…"},
-		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a session token; for the code interpreter also the token that a LibreChat server signed"},
+// adapter routes the API library's operations.
+type adapter struct{ *gin.Engine }
+
+// Handle implements huma.Adapter.
+func (a adapter) Handle(op *huma.Operation, fn func(huma.Context)) {
+	handle(a.Engine, op.Method, op.Path, func(c *gin.Context) { fn(humagin.NewContext(op, c)) })
+}
+
+// handle adds a route. What answers GET answers HEAD with the same headers:
+// the server of the standard library drops the body.
+func handle(engine *gin.Engine, method, path string, fn gin.HandlerFunc) {
+	engine.Handle(method, ginPath(path), fn)
+	if method == http.MethodGet {
+		engine.Handle(http.MethodHead, ginPath(path), fn)
 	}
-	return c
 }
 
 // ServeHTTP answers a request. Slashes that follow each other count as one:
@@ -168,6 +181,3 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 var slashes = regexp.MustCompile(`/{2,}`)
-
-// OpenAPI is the document of every operation, as JSON.
-func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi/decode"
 )
 
 // ReadJSON reads the body of a Raw operation, which must be JSON, as all other
@@ -26,7 +27,7 @@ func ReadJSON(r *http.Request, into any) error {
 	if len(body) == 0 {
 		return errs.New(errs.Invalid, "The request body is empty")
 	}
-	if err := unmarshal(body, into); err != nil {
+	if err := decode.JSON(body, into); err != nil {
 		return errs.New(errs.Invalid, sentence(err)).With(err)
 	}
 	return nil

@@ -18,3 +18,13 @@ func Download(h http.Header, name, kind string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 }
+
+// PartStatuses are the answers to requests for a file besides 200: Range and
+// If-None-Match are read as the HTTP standard says.
+func PartStatuses() map[int]string {
+	return map[int]string{
+		http.StatusPartialContent:               "The part that the header Range asked for",
+		http.StatusNotModified:                  "The client has it as it is, by the header If-None-Match",
+		http.StatusRequestedRangeNotSatisfiable: "The file has no such part",
+	}
+}

@@ -18,7 +18,7 @@ import (
 // status and the headers in one, in the shape the API library asks for.
 type failure struct {
 	Success bool      `json:"success" doc:"Always false here"`
-	ErrCode errs.Code `json:"errCode" doc:"Stable; programs react to it" example:"E0003"`
+	ErrCode errs.Code `json:"errCode" enum:"E0000,E0001,E0003,E0005,E0012,E0020,E0021,E0022,E0023,E0024,E0025,E0026,E0027,E0028,E1000,E1011,E1020,E1024,E2001,E2002" doc:"Stable; programs react to it"`
 	ErrMsg  string    `json:"errMsg" doc:"What is wrong"`
 	Detail  string    `json:"errDetail" doc:"What to do about it"`
 	TraceID string    `json:"traceId" doc:"Names the request in the server's log"`

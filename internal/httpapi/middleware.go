@@ -92,10 +92,11 @@ func (a *API) recoverPanic(c *gin.Context) {
 const (
 	// allowedHeaders are those that operations read, and the conditions that
 	// browsers send by themselves.
-	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, " +
+	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, Range, " +
+		"X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
 		"X-PTC-Call-Id, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
 	// exposedHeaders are those of answers that pages may read.
-	exposedHeaders = "Retry-After, Content-Disposition, ETag, " + HeaderTrace
+	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, X-CodeAPI-Execution-Profile, " + HeaderTrace
 )
 
 // cors lets the configured browser origins call with credentials. Every answer
@@ -112,7 +113,7 @@ func (a *API) cors(c *gin.Context) {
 	h.Set("Access-Control-Allow-Credentials", "true")
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 	if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE")
 		h.Set("Access-Control-Allow-Headers", allowedHeaders)
 		h.Set("Access-Control-Max-Age", "600")
 		c.AbortWithStatus(http.StatusNoContent)
@@ -167,11 +168,14 @@ func credentials(r *http.Request) (Credentials, bool) {
 	}
 	// A cookie travels with requests other sites make: it counts only where
 	// they cannot change anything.
-	if cookie, err := r.Cookie(accessCookie); err == nil && cookie.Value != "" && (r.Method == http.MethodGet || isJSON(r)) {
+	if cookie, err := r.Cookie(accessCookie); err == nil && cookie.Value != "" && (reads(r.Method) || isJSON(r)) {
 		return Credentials{Token: cookie.Value}, true
 	}
 	return Credentials{}, false
 }
+
+// reads reports whether requests of a method change nothing.
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // ambiguous reports whether a request has an API key and a token: whoever sent
 // it may mean either person. Of two keys the first counts, as everywhere.

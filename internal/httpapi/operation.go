@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/errs"
 )
 
 // bodyReadTimeout is for the slowest honest client of a body at the limit.
@@ -43,7 +43,7 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data}}, nil
 	})
-	a.openBodies(op)
+	a.documented(op, reflect.TypeFor[I]())
 }
 
 // RegisterPlain adds an operation whose answer is not wrapped in the envelope:
@@ -58,7 +58,7 @@ func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, 
 		}
 		return &plain[O]{Body: data}, nil
 	})
-	a.openBodies(op)
+	a.documented(op, reflect.TypeFor[I]())
 }
 
 // Raw adds an operation that writes its own answer: streams and bytes. An
@@ -67,28 +67,9 @@ func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, 
 // r.PathValue.
 func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, who actor.Actor) error) {
 	a.allow(op)
-	described := a.describe(op)
-	described.Responses = map[string]*huma.Response{"200": {Description: op.Summary, Content: a.content(op.Answers...)}}
-	refusal := a.content(failure{})
-	if op.Refusal != nil {
-		refusal = a.content(op.Refusal(&errs.Error{}, ""))
-	}
-	if op.Body != nil {
-		described.RequestBody = &huma.RequestBody{Required: true, Content: a.content(op.Body)}
-	}
-	for _, status := range statuses(op) {
-		described.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: http.StatusText(status), Content: refusal,
-		}
-	}
-	for _, name := range pathParameters(op.Path) {
-		described.Parameters = append(described.Parameters, &huma.Param{
-			Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
-		})
-	}
-	a.huma.OpenAPI().AddOperation(&described)
+	a.documentRaw(op)
 	for _, path := range append([]string{op.Path}, op.Aliases...) {
-		a.engine.Handle(op.Method, ginPath(path), func(c *gin.Context) {
+		handle(a.engine, op.Method, path, func(c *gin.Context) {
 			for _, p := range c.Params {
 				c.Request.SetPathValue(p.Key, p.Value)
 			}
@@ -100,57 +81,48 @@ func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// content describes JSON of the type of one of the values; of none, nothing.
-func (a *API) content(values ...any) map[string]*huma.MediaType {
-	schemas := make([]*huma.Schema, len(values))
-	for i, v := range values {
-		schemas[i] = a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
-	}
-	switch len(schemas) {
-	case 0:
-		return nil
-	case 1:
-		return map[string]*huma.MediaType{"application/json": {Schema: schemas[0]}}
-	}
-	return map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AnyOf: schemas}}}
-}
-
-func (a *API) describe(op Operation) huma.Operation {
-	h := huma.Operation{
-		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
-		Tags: []string{op.Tag}, DefaultStatus: http.StatusOK, MaxBodyBytes: a.limit(op), BodyReadTimeout: bodyReadTimeout,
-		Errors: statuses(op),
-	}
-	if op.Access != Public {
-		h.Security = []map[string][]string{{"apiKey": {}}, {"bearer": {}}}
-	}
-	return h
-}
-
-// statuses are the error statuses the document promises for an operation.
-func statuses(op Operation) []int {
-	codes := append([]errs.Code{errs.Invalid, errs.Internal}, op.Errors...)
-	if op.Access != Public {
-		codes = append(codes, errs.Unauthorized, errs.Forbidden)
-	}
-	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.Method == http.MethodPut {
-		codes = append(codes, errs.TooLarge, errs.Unsupported)
-	}
-	var out []int
-	seen := map[int]bool{}
-	for _, c := range codes {
-		if s := c.Status(); !seen[s] {
-			seen[s] = true
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 func (a *API) allow(op Operation) {
 	for _, path := range append([]string{op.Path}, op.Aliases...) {
 		a.routes[op.Method+" "+ginPath(path)] = op
 	}
+}
+
+// allowed lists the methods of a path: those of the routes that name it with
+// the fewest parameters, as the document has them.
+func (a *API) allowed(path string) string {
+	var methods []string
+	most := -1
+	for route, op := range a.routes {
+		_, pattern, _ := strings.Cut(route, " ")
+		fixed, ok := match(strings.Split(pattern, "/"), strings.Split(path, "/"))
+		if !ok || fixed < most {
+			continue
+		}
+		if fixed > most {
+			methods, most = nil, fixed
+		}
+		if methods = append(methods, op.Method); op.Method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	slices.Sort(methods)
+	return strings.Join(methods, ", ")
+}
+
+// match counts the parts of a path that a pattern has in the same words.
+func match(pattern, path []string) (fixed int, ok bool) {
+	if len(pattern) != len(path) {
+		return 0, false
+	}
+	for i, part := range pattern {
+		switch {
+		case part == path[i]:
+			fixed++
+		case !strings.HasPrefix(part, ":"):
+			return 0, false
+		}
+	}
+	return fixed, true
 }
 
 // limit is the largest body of an operation.
@@ -163,7 +135,11 @@ func (a *API) limit(op Operation) int64 {
 
 // route is the operation that a request goes to.
 func (a *API) route(c *gin.Context) (Operation, bool) {
-	op, known := a.routes[c.Request.Method+" "+c.FullPath()]
+	method := c.Request.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	op, known := a.routes[method+" "+c.FullPath()]
 	return op, known
 }
 
@@ -171,14 +147,6 @@ var pathParameter = regexp.MustCompile(`\{([^}]+)\}`)
 
 // ginPath writes a path the router's way: {id} becomes :id.
 func ginPath(path string) string { return pathParameter.ReplaceAllString(path, ":$1") }
-
-func pathParameters(path string) []string {
-	var names []string
-	for _, m := range pathParameter.FindAllStringSubmatch(path, -1) {
-		names = append(names, m[1])
-	}
-	return names
-}
 
 // Write answers a request that worked, for a Raw operation.
 func Write[O any](w http.ResponseWriter, data O) error {

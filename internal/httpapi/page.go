@@ -23,7 +23,7 @@ const (
 // PageQuery is the query of every list; embed it in an operation's input. A
 // page is asked for by cursor and limit, or by its number.
 type PageQuery struct {
-	Cursor   string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before; empty for the first"`
+	Cursor   string `query:"cursor" maxLength:"64" documented:"pattern=^[A-Za-z0-9_-]*$" doc:"nextCursor of the page before; empty for the first"`
 	Limit    int    `query:"limit" minimum:"1" maximum:"200" doc:"How many items at most; 50 when left out"`
 	Page     int    `query:"page" minimum:"1" doc:"Instead of a cursor, the number of the page; with total in the answer. Numbered pages reach 10000 items"`
 	PageSize int    `query:"pageSize" minimum:"1" maximum:"200" doc:"Instead of limit, items of a numbered page; 10 when left out"`

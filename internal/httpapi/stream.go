@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -32,7 +33,7 @@ func RegisterStream[I, O any](a *API, op Operation, fn func(ctx context.Context,
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data, stream: stream}}, nil
 	})
-	a.openBodies(op)
+	a.documented(op, reflect.TypeFor[I]())
 }
 
 // streamed is an answer that may be a stream.

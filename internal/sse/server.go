@@ -51,20 +51,32 @@ type Server struct {
 	WriteTimeout time.Duration
 }
 
+// noBuffering tells proxies to pass every event on at once.
+const noBuffering = "X-Accel-Buffering"
+
 // streamID names the only stream of a connection's broker.
 const streamID = "connection"
 
 // Serve writes the source to the client until the source is done, the client
 // is gone or the request's context ends; none of these is an error. The first
 // Read comes before the headers, so when it fails nothing has been written
-// and the caller may still answer with the error. Serve returns when nothing
-// of it runs any more.
+// and the caller may still answer with the error. HEAD is answered with the
+// headers of the stream. Serve returns when nothing of it runs any more.
 func (s Server) Serve(w http.ResponseWriter, r *http.Request, src Source) error {
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	events, done, err := src.Read(ctx)
 	if err != nil {
 		return err
+	}
+	if r.Method == http.MethodHead {
+		h := w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Connection", "keep-alive")
+		h.Set(noBuffering, "no")
+		w.WriteHeader(http.StatusOK)
+		return nil
 	}
 	out := &response{
 		ResponseWriter: w, control: http.NewResponseController(w), request: r, end: end,
@@ -77,7 +89,7 @@ func (s Server) Serve(w http.ResponseWriter, r *http.Request, src Source) error 
 	broker.AutoReplay = false // its log is unbounded and renumbers the events
 	broker.SplitData = true   // else a line break in data would begin a new field
 	broker.BufferSize = 1
-	broker.Headers["X-Accel-Buffering"] = "no"
+	broker.Headers[noBuffering] = "no"
 	f := feeder{broker: broker, out: out, src: src, heartbeat: orDefault(s.Heartbeat, DefaultHeartbeat)}
 	var fed error
 	ended, gone := make(chan struct{}), make(chan struct{})

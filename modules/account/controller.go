@@ -47,8 +47,8 @@ func (c controller) audit(ctx context.Context, who actor.Actor, in *httpapi.Page
 
 type createInput struct {
 	Body struct {
-		Name          string `json:"name" doc:"1 to 100 characters"`
-		ExpiresInDays int    `json:"expiresInDays,omitempty" doc:"0 for a key that does not expire"`
+		Name          string `json:"name" documented:"minLength=1 maxLength=100" doc:"1 to 100 characters"`
+		ExpiresInDays int    `json:"expiresInDays,omitempty" documented:"minimum=0 maximum=3650" doc:"0 for a key that does not expire"`
 	}
 }
 
@@ -80,7 +80,7 @@ func (c controller) list(ctx context.Context, who actor.Actor, _ *struct{}) ([]k
 type renameInput struct {
 	KeyID string `path:"keyId" maxLength:"64"`
 	Body  struct {
-		Name string `json:"name" doc:"1 to 100 characters"`
+		Name string `json:"name" documented:"minLength=1 maxLength=100" doc:"1 to 100 characters"`
 	}
 }
 

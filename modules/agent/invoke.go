@@ -74,7 +74,7 @@ func (r *runRef) UnmarshalJSON(text []byte) error {
 
 // Schema implements huma.SchemaProvider.
 func (runRef) Schema(huma.Registry) *huma.Schema {
-	id := &huma.Schema{Type: huma.TypeString, MaxLength: new(64), Description: "Its resultId"}
+	id := &huma.Schema{Type: huma.TypeString, MaxLength: new(64), Description: "Its resultId", Extensions: map[string]any{"minLength": 1}}
 	return &huma.Schema{OneOf: []*huma.Schema{id, {
 		Type: huma.TypeObject, Properties: map[string]*huma.Schema{"resultId": id}, Required: []string{"resultId"}, AdditionalProperties: true,
 	}}}
@@ -120,7 +120,7 @@ func (t *toolsetRef) UnmarshalJSON(text []byte) error {
 func (toolsetRef) Schema(huma.Registry) *huma.Schema {
 	text := func(doc string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: doc} }
 	key := text("Its key")
-	key.MaxLength = new(64)
+	key.MaxLength, key.Extensions = new(64), map[string]any{"minLength": 1}
 	object := func(properties map[string]*huma.Schema) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: true}
 	}

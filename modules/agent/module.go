@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
@@ -163,7 +164,7 @@ func (m *Module) Register(api *httpapi.API) {
 		Summary: "Start an agent and watch it, as server-sent events",
 		Description: "Takes the body of /v1/skill/invoke and answers with the stream of /v1/action/{resultId}/events. The run goes on when " +
 			"the client leaves; resume there with the resultId of any event.",
-		Errors: failures, BodyLimit: maxBody, Body: invokeBody{},
+		Errors: failures, BodyLimit: maxBody, Raw: httpapi.Description{Body: invokeBody{}, Events: stream.Events()},
 	}, m.streamInvoke)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "abort-action", Method: http.MethodPost, Path: "/v1/action/abort", Tag: "action",

@@ -30,6 +30,7 @@ import (
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/connector/composio"
+	"github.com/portico-run/portico/modules/console"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/repl"
@@ -156,7 +157,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
-		Observe: a.Metrics.Request, Trusted: a.trusted(),
+		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Trusted: a.trusted(),
 	})
 	if a.Engine, err = a.engine(); err != nil {
 		return err
@@ -184,7 +185,7 @@ func (a *App) wire(ctx context.Context) error {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, newDocs(a.API),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, console.New(console.Deps{API: a.API, Version: Version}),
 	} {
 		m.Register(a.API)
 	}

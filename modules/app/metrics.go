@@ -30,7 +30,7 @@ type metrics struct{ handler http.Handler }
 func (m metrics) Register(api *httpapi.API) {
 	api.Raw(httpapi.Operation{
 		ID: "metrics", Method: http.MethodGet, Path: "/metrics", Tag: "health", Access: httpapi.Public,
-		Summary: "Numbers of this process in Prometheus' text format",
+		Summary: "Numbers of this process in Prometheus' text format", Raw: httpapi.Description{Media: map[string]string{"text/plain": "portico_sandbox_running 1\n"}},
 	}, func(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
 		m.handler.ServeHTTP(w, r)
 		return nil

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
@@ -49,6 +51,17 @@ func (c controller) register(api *httpapi.API) {
 type reportInput struct {
 	From  time.Time `query:"from" doc:"From this moment on; all when left out"`
 	Until time.Time `query:"until" doc:"Before this moment"`
+}
+
+// Resolve refuses an empty moment, which would count as one that was left out.
+func (in *reportInput) Resolve(c huma.Context) []error {
+	u := c.URL()
+	for _, name := range []string{"from", "until"} {
+		if q := u.Query(); q.Has(name) && q.Get(name) == "" {
+			return []error{&huma.ErrorDetail{Location: "query." + name, Message: "expected a moment such as 2026-01-01T00:00:00Z"}}
+		}
+	}
+	return nil
 }
 
 func (c controller) report(ctx context.Context, who actor.Actor, in *reportInput) (report.Statement, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
-	"github.com/portico-run/portico/modules/toolset/install"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/install"
 	"github.com/portico-run/portico/modules/toolset/store"
 )
 

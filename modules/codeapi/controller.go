@@ -30,6 +30,22 @@ const (
 // maxBody is the largest JSON body, in bytes: the results of a round.
 const maxBody = 64 << 20
 
+// codeHealth is the answer of a server that works.
+type codeHealth struct {
+	Status string `json:"status" enum:"ok"`
+}
+
+// profileInput describes the headers that all of the operations read.
+type profileInput struct {
+	Profile string `header:"X-CodeAPI-Expected-Profile" enum:"default," doc:"Which kind of execution the caller expects; another one is refused with 409"`
+}
+
+// requestInput describes those of programs with tools.
+type requestInput struct {
+	profileInput
+	RequestID string `header:"X-LibreChat-Code-Request-ID" doc:"Names the request, for its cancellation"`
+}
+
 type handler func(w http.ResponseWriter, r *http.Request, who actor.Actor) error
 
 func (c controller) register(api *httpapi.API) {
@@ -42,7 +58,7 @@ func (c controller) register(api *httpapi.API) {
 		ID: "exec", Method: http.MethodPost, Path: "/exec", Summary: "Run a program to its end",
 		Description: "Python, bash, JavaScript or TypeScript, in /mnt/data with the files that the request names and those of the session it continues. " +
 			"A program that fails is an answer: its traceback is in stderr.",
-		Body: codeProgram{}, Answers: []any{codeEnded{}}, BodyLimit: maxBody,
+		Raw: httpapi.Description{Input: profileInput{}, Body: codeProgram{Lang: "py", Code: "print(6 * 7)"}, Answers: []any{codeEnded{}}}, BodyLimit: maxBody,
 		Errors: []errs.Code{errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.exec)
 	raw(httpapi.Operation{
@@ -50,20 +66,26 @@ func (c controller) register(api *httpapi.API) {
 		Description: "Answers tool_call_required with the calls the program waits for, and a continuation_token. Send the token with " +
 			"tool_results to the same address. The program stays alive while it waits; its time limit counts while its code runs. " +
 			"In bash, a tool that fails ends the script unless the script asks whether it failed (tool '{}' || …, if tool '{}'; …).",
-		Body: codeProgramWithTools{}, Answers: []any{codePaused{}, codeOver{}}, BodyLimit: maxBody,
+		Raw: httpapi.Description{
+			Input: requestInput{}, Answers: []any{codePaused{}, codeOver{}},
+			Body: codeProgramWithTools{Code: "print(await get_weather(city='Rome'))", Tools: []callerTool{{Name: "get_weather", Description: "The weather in a city"}}},
+		}, BodyLimit: maxBody,
 		Errors: []errs.Code{errs.NotFound, errs.TimedOut, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.programmatic)
 	raw(httpapi.Operation{
 		ID: "cancel-programmatic", Method: http.MethodPost, Path: "/exec/programmatic/cancel", Summary: "End a program by the id of its request",
 		Description: "The id is that of the header " + headerRequest + ". 202 when the program was ended: no line of it runs any more. 200 when there is none.",
-		Body:        cancelBody{}, Answers: []any{cancelledBody{}}, Errors: []errs.Code{errs.Conflict},
+		Raw: httpapi.Description{
+			Input: profileInput{}, Body: cancelBody{}, Answers: []any{cancelledBody{}}, Statuses: map[int]string{http.StatusAccepted: "The program was ended"},
+		},
+		Errors: []errs.Code{errs.Conflict},
 	}, c.cancel)
 	c.registerFiles(raw)
 	api.Raw(httpapi.Operation{
 		ID: "code-health", Method: http.MethodGet, Path: "/v1/health", Aliases: []string{"/health"}, Tag: tag,
-		Summary: "Whether the server answers", Access: httpapi.Public,
+		Summary: "Whether the server answers", Access: httpapi.Public, Raw: httpapi.Description{Answers: []any{codeHealth{Status: "ok"}}},
 	}, func(w http.ResponseWriter, _ *http.Request, _ actor.Actor) error {
-		return write(w, http.StatusOK, map[string]string{"status": "ok"})
+		return write(w, http.StatusOK, codeHealth{Status: "ok"})
 	})
 }
 

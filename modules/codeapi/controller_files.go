@@ -21,33 +21,63 @@ func (c controller) registerFiles(raw func(httpapi.Operation, handler)) {
 	raw(httpapi.Operation{
 		ID: "upload-file", Method: http.MethodPost, Path: "/upload", Summary: "Store a file in a session of its own",
 		Description: "multipart/form-data with the part file. The field read_only makes it a file that programs cannot write and that stays what it is; " +
-			"kind, id and version say whom it belongs to on the client's side.", Answers: []any{uploadedBody{}}, BodyLimit: 4 * c.settings.MaxFile,
+			"kind, id and version say whom it belongs to on the client's side.", BodyLimit: 4 * c.settings.MaxFile,
+		Raw:    httpapi.Description{Input: profileInput{}, Form: uploadForm{}, Answers: []any{uploadedBody{}}},
 		Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.upload)
 	raw(httpapi.Operation{
 		ID: "upload-files", Method: http.MethodPost, Path: "/upload/batch", Summary: "Store files in a session of their own",
 		Description: "multipart/form-data with parts file, and the fields of /upload, which are for all of them. Each file has its own result; 400 when no file was stored.",
-		Answers:     []any{uploadedBody{}}, BodyLimit: 4 * c.settings.MaxFile, Errors: []errs.Code{errs.Conflict, errs.StorageFull},
+		Raw: httpapi.Description{
+			Input: profileInput{}, Form: uploadForm{}, Answers: []any{uploadedBody{}}, Statuses: map[int]string{http.StatusBadRequest: "No file was stored"},
+		},
+		BodyLimit: 4 * c.settings.MaxFile, Errors: []errs.Code{errs.Conflict, errs.StorageFull},
 	}, c.uploadBatch)
 	raw(httpapi.Operation{
 		ID: "list-session-files", Method: http.MethodGet, Path: "/files/{session}", Summary: "The files of a session",
-		Description: "detail, in the query, is full, the default; normalized, with what a request needs to name the file; summary; or simple, names only.",
-		Answers:     []any{[]objectBody{}, []normalizedBody{}, []summaryBody{}, []string{}}, Errors: []errs.Code{errs.Conflict},
+		Raw:    httpapi.Description{Input: detailInput{}, Answers: []any{[]objectBody{}, []normalizedBody{}, []summaryBody{}, []string{"tQ7m2XkP9vR4sW1yZ6aB3/n5DfG8hJ2kLqM4pS7tV0x.csv"}}},
+		Errors: []errs.Code{errs.Conflict},
 	}, c.list)
 	for id, path := range map[string]string{"delete-session-file": "/files/{session}/{file}", "delete-session-object": "/sessions/{session}/objects/{file}"} {
 		raw(httpapi.Operation{
 			ID: id, Method: http.MethodDelete, Path: path, Summary: "Delete a file",
-			Answers: []any{codeMessage{}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
+			Raw: httpapi.Description{Input: fileInput{}, Answers: []any{codeMessage{"File deleted successfully"}}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
 		}, c.remove)
 	}
 	raw(httpapi.Operation{
 		ID: "download-session-file", Method: http.MethodGet, Path: "/download/{session}/{file}", Summary: "A file's content",
+		Raw:    httpapi.Description{Input: fileInput{}, Media: httpapi.AnyFile(), Statuses: httpapi.PartStatuses()},
 		Errors: []errs.Code{errs.NotFound, errs.Conflict},
 	}, c.download)
 	raw(httpapi.Operation{
 		ID: "get-session-object", Method: http.MethodGet, Path: "/sessions/{session}/objects/{file}", Summary: "What is known about a file",
-		Answers: []any{objectBody{}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
+		Raw: httpapi.Description{Input: fileInput{}, Answers: []any{objectBody{}}}, Errors: []errs.Code{errs.NotFound, errs.Conflict},
 	}, c.object)
+}
+
+type sessionInput struct {
+	profileInput
+	Session string `path:"session" pattern:"^[A-Za-z0-9_-]{21}$" doc:"The session"`
+}
+
+type detailInput struct {
+	sessionInput
+	Detail string `query:"detail" enum:"full,normalized,summary,simple," doc:"full, the default; normalized, with what a request needs to name the file; summary; or simple, names only"`
+}
+
+type fileInput struct {
+	sessionInput
+	File string `path:"file" pattern:"^[A-Za-z0-9_-]{21}$" doc:"The file"`
+}
+
+// uploadForm describes what form reads.
+type uploadForm struct {
+	File     httpapi.File `json:"file" doc:"The file; /upload/batch takes several"`
+	ReadOnly string       `json:"read_only,omitempty" enum:"true,false" doc:"Programs cannot write it, and it stays what it is"`
+	Kind     string       `json:"kind,omitempty" enum:"user,agent,skill" doc:"Whom it belongs to on the client's side"`
+	ID       string       `json:"id,omitempty" doc:"Its owner there"`
+	EntityID string       `json:"entity_id,omitempty" doc:"The same"`
+	Version  string       `json:"version,omitempty" doc:"Of a skill only"`
 }
 
 type codeMessage struct {

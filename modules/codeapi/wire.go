@@ -28,11 +28,11 @@ type codeProgram struct {
 	_         struct{}        `additionalProperties:"true"`
 	Lang      string          `json:"lang" doc:"py, bash, js or ts, or another usual name of them"`
 	Language  string          `json:"language,omitempty" doc:"The same"`
-	Code      string          `json:"code"`
+	Code      string          `json:"code" minLength:"1"`
 	Args      json.RawMessage `json:"args,omitempty" doc:"A list of texts, or one"`
 	SessionID string          `json:"session_id,omitempty" doc:"An earlier program's, to find its files"`
 	Files     []fileRefBody   `json:"files,omitempty"`
-	Timeout   milliseconds    `json:"timeout,omitempty" doc:"In milliseconds"`
+	Timeout   milliseconds    `json:"timeout,omitempty" minimum:"0" maximum:"1000000000" doc:"In milliseconds"`
 }
 
 func (b codeProgram) request() (execution.ExecRequest, error) {
@@ -91,7 +91,7 @@ type codeProgramWithTools struct {
 	Toolsets  []string      `json:"toolsets,omitempty" doc:"Portico's toolsets, whose tools the server executes"`
 	SessionID string        `json:"session_id,omitempty" doc:"An earlier program's, to find its files"`
 	Files     []fileRefBody `json:"files,omitempty"`
-	Timeout   milliseconds  `json:"timeout,omitempty" doc:"In milliseconds; it counts while code runs"`
+	Timeout   milliseconds  `json:"timeout,omitempty" minimum:"0" maximum:"1000000000" doc:"In milliseconds; it counts while code runs"`
 
 	// Only newer clients send these. They mean nothing here: every program is alone.
 	RuntimeSessionHint  json.RawMessage `json:"runtime_session_hint,omitempty" doc:"Ignored"`
@@ -103,7 +103,7 @@ type codeProgramWithTools struct {
 
 type callerTool struct {
 	_           struct{}        `additionalProperties:"true"`
-	Name        string          `json:"name"`
+	Name        string          `json:"name" minLength:"1"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty" doc:"A JSON Schema of an object"`
 }

@@ -55,6 +55,20 @@ func (s *Service) Describe(uid string, f File) DriveFile {
 	return b
 }
 
+// driveForm describes what upload reads.
+type driveForm struct {
+	CanvasID string       `json:"canvasId" minLength:"1" maxLength:"64" doc:"A canvas of yours"`
+	File     httpapi.File `json:"file" doc:"One file"`
+}
+
+type contentInput struct {
+	FileID string `path:"fileId" doc:"The file"`
+}
+
+type sharedInput struct {
+	Token string `query:"token" required:"true" doc:"That of the link"`
+}
+
 // maxFields is room for the other parts of a form, in bytes.
 const maxFields = 64 << 10
 

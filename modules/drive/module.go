@@ -65,12 +65,13 @@ func New(d Deps) (*Module, error) {
 // Register adds the module's routes.
 func (m *Module) Register(api *httpapi.API) {
 	c := controller{m.Service}
+	content := httpapi.Description{Input: contentInput{}, Media: httpapi.AnyFile(), Statuses: httpapi.PartStatuses()}
 	api.Raw(httpapi.Operation{
 		ID: "upload-drive-file", Method: http.MethodPost, Path: "/v1/drive/file/upload", Tag: "drive",
 		Summary: "Store a file in a canvas",
 		Description: "multipart/form-data with the parts canvasId and file. A CSV file is kept as Parquet: the types of its columns are found out, and " +
 			"rows that do not fit are left out and reported in table.",
-		Answers: []any{httpapi.Envelope[DriveFile]{}}, BodyLimit: m.Service.settings.MaxFile + maxFields,
+		Raw: httpapi.Description{Form: driveForm{}, Answers: []any{httpapi.Envelope[DriveFile]{}}}, BodyLimit: m.Service.settings.MaxFile + maxFields,
 		Errors: []errs.Code{errs.CanvasMissing, errs.StorageFull},
 	}, c.upload)
 	httpapi.Register(api, httpapi.Operation{
@@ -82,11 +83,11 @@ func (m *Module) Register(api *httpapi.API) {
 	}, c.remove)
 	api.Raw(httpapi.Operation{
 		ID: "download-drive-file", Method: http.MethodGet, Path: "/v1/drive/file/content/{fileId}", Tag: "drive", Summary: "A file's content",
-		Errors: []errs.Code{errs.FileMissing},
+		Raw: content, Errors: []errs.Code{errs.FileMissing},
 	}, c.content)
 	api.Raw(httpapi.Operation{
 		ID: "download-drive-file-by-name", Method: http.MethodGet, Path: "/v1/drive/file/content/{fileId}/{name}", Tag: "drive",
-		Summary: "A file's content; the name is for people", Errors: []errs.Code{errs.FileMissing},
+		Summary: "A file's content; the name is for people", Raw: content, Errors: []errs.Code{errs.FileMissing},
 	}, c.content)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "presign-drive-file", Method: http.MethodPost, Path: "/v1/drive/file/presign", Tag: "drive", Summary: "Make a link to a file that needs no credential",
@@ -94,6 +95,6 @@ func (m *Module) Register(api *httpapi.API) {
 	}, c.presign)
 	api.Raw(httpapi.Operation{
 		ID: "download-shared-drive-file", Method: http.MethodGet, Path: "/v1/drive/file/shared", Tag: "drive", Access: httpapi.Public,
-		Summary: "The content of a file by a link", Description: "The query token is that of the link.", Errors: []errs.Code{errs.FileMissing, errs.Unauthorized},
+		Summary: "The content of a file by a link", Raw: httpapi.Description{Input: sharedInput{}, Media: content.Media, Statuses: content.Statuses}, Errors: []errs.Code{errs.FileMissing, errs.Unauthorized},
 	}, c.shared)
 }

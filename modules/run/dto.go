@@ -7,7 +7,7 @@ import (
 
 type canvasInput struct {
 	Body struct {
-		Title string `json:"title,omitempty" doc:"At most 200 characters; Untitled when left out"`
+		Title string `json:"title,omitempty" documented:"maxLength=200" doc:"At most 200 characters; Untitled when left out"`
 	}
 }
 

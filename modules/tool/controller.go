@@ -40,27 +40,29 @@ func (c controller) register(api *httpapi.API) {
 		"The whole output of a call, also of one whose record is shortened; a program reads those of its run", errs.NotFound, errs.Conflict, errs.Unavailable)
 	output.Access = httpapi.Tools
 	httpapi.RegisterStream(api, output, c.output)
-	api.Raw(get("get-tool-call-file", "/v1/tool/call/file", "A file that a call outside any canvas returned; it is kept for a day", errs.NotFound), c.file)
+	file := get("get-tool-call-file", "/v1/tool/call/file", "A file that a call outside any canvas returned; it is kept for a day", errs.NotFound)
+	file.Raw = httpapi.Description{Input: fileInput{}, Media: httpapi.AnyFile()}
+	api.Raw(file, c.file)
 	httpapi.Register(api, get("list-tool-calls-of-a-run", "/v1/cli/tool-call", "The calls of a run, in the order they were made", errs.ResultMissing), c.listOfRun)
 	httpapi.Register(api, get("get-tool-call-for-display", "/v1/cli/tool-call/{callId}", "One call, with the time it took; long and private parts of it left out where asked for", errs.NotFound), c.display)
 	httpapi.Register(api, get("list-tool-calls", "/v1/tool/calls", "The caller's calls, in the order they were made", errs.ResultMissing), c.list)
 }
 
 type executeInput struct {
-	ParentID       string `header:"x-ptc-call-id" doc:"The program that makes the call; sandboxes find it in REFLY_PTC_CALL_ID"`
-	ResultID       string `header:"x-refly-result-id" doc:"The run the call belongs to"`
-	Version        string `header:"x-refly-result-version" doc:"Version of the run; 0 if left out"`
-	CanvasID       string `header:"x-refly-canvas-id" doc:"The canvas that files are stored in"`
-	IdempotencyKey string `header:"Idempotency-Key" doc:"Unique for one intended call"`
+	ParentID       string `header:"x-ptc-call-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The program that makes the call; sandboxes find it in REFLY_PTC_CALL_ID"`
+	ResultID       string `header:"x-refly-result-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The run the call belongs to"`
+	Version        string `header:"x-refly-result-version" documented:"pattern=^[0-9]{0,9}$" doc:"Version of the run; 0 if left out"`
+	CanvasID       string `header:"x-refly-canvas-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The canvas that files are stored in"`
+	IdempotencyKey string `header:"Idempotency-Key" documented:"pattern=^[!-~]{0,255}$" doc:"Unique for one intended call"`
 	Body           executeBody
 }
 
 // executeBody ignores fields that it does not know: docs/wire/refly.md#executing-a-tool.
 type executeBody struct {
 	_          struct{}        `additionalProperties:"true"`
-	ToolsetKey string          `json:"toolsetKey" minLength:"1" maxLength:"128" example:"demo"`
-	ToolName   string          `json:"toolName" minLength:"1" maxLength:"128" example:"get_weather"`
-	Arguments  json.RawMessage `json:"arguments,omitempty" doc:"The tool's parameters, an object"`
+	ToolsetKey string          `json:"toolsetKey" minLength:"1" maxLength:"128" documented:"pattern=^[\\w.:/@()-]+$" example:"demo"`
+	ToolName   string          `json:"toolName" minLength:"1" maxLength:"128" documented:"pattern=^[\\w.:/@()-]+$" example:"get_weather"`
+	Arguments  json.RawMessage `json:"arguments,omitempty" documented:"type=object|null additionalProperties=true" doc:"The tool's parameters, an object"`
 }
 
 func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInput) (Answer, *httpapi.Stream, error) {
@@ -130,7 +132,7 @@ func (c controller) call(ctx context.Context, who actor.Actor, in *callInput) (c
 
 type outputInput struct {
 	CallID    string `query:"toolCallId" required:"true" minLength:"1" maxLength:"128"`
-	ProgramID string `header:"x-ptc-call-id" doc:"The program that asks; with the key of a program only"`
+	ProgramID string `header:"x-ptc-call-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The program that asks; with the key of a program only"`
 }
 
 func (c controller) output(ctx context.Context, who actor.Actor, in *outputInput) (json.RawMessage, *httpapi.Stream, error) {
@@ -139,6 +141,11 @@ func (c controller) output(ctx context.Context, who actor.Actor, in *outputInput
 		return data, nil, err
 	}
 	return nil, stream("", whole, ""), nil
+}
+
+type fileInput struct {
+	CallID string `query:"toolCallId" required:"true" minLength:"1" maxLength:"128" doc:"The call"`
+	Name   string `query:"name" required:"true" minLength:"1" maxLength:"256" doc:"The file's name, as the result has it"`
 }
 
 func (c controller) file(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
@@ -154,7 +161,7 @@ func (c controller) file(w http.ResponseWriter, r *http.Request, who actor.Actor
 type listInput struct {
 	httpapi.PageQuery
 	ResultID string `query:"resultId" maxLength:"64" doc:"Only calls of this run"`
-	Version  string `query:"version" doc:"Only calls of this version of the run"`
+	Version  string `query:"version" documented:"pattern=^[0-9]{0,9}$" doc:"Only calls of this version of the run"`
 }
 
 func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (httpapi.Page[callBody], error) {

@@ -12,7 +12,7 @@ import (
 type runCallsInput struct {
 	httpapi.PageQuery
 	ResultID string `query:"resultId" required:"true" minLength:"1" maxLength:"64" doc:"The run"`
-	Version  string `query:"version" doc:"Which execution under the result id; the newest when left out"`
+	Version  string `query:"version" documented:"pattern=^[0-9]{0,9}$" doc:"Which execution under the result id; the newest when left out"`
 }
 
 type runCallsBody struct {

@@ -38,10 +38,15 @@ func parseVersion(r *http.Request) (*int, error) {
 // parseCursor reads where the client stopped: the header of the event-stream
 // standard, or the query parameter that clients use which cannot send it.
 func parseCursor(r *http.Request) (int64, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.URL.Query().Get("lastEventId")
+	after, err := parseEventID(r.URL.Query().Get("lastEventId"))
+	if header := r.Header.Get("Last-Event-ID"); err == nil && header != "" {
+		return parseEventID(header)
 	}
+	return after, err
+}
+
+// parseEventID returns 0, the place before the first event, for no text.
+func parseEventID(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}

@@ -78,9 +78,12 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "stream-action-events", Method: http.MethodGet, Path: "/v1/action/{resultId}/events", Tag: "action",
 		Summary: "Watch a run live, as server-sent events",
 		Description: "Each event carries its number as id and one line of JSON as data. Send the last number as the header " +
-			"Last-Event-ID, or as the query parameter lastEventId, to resume without loss or duplicate; the query parameter " +
-			"version picks a version other than the newest. The stream closes after the event `end`; resuming after it answers 204.",
+			"Last-Event-ID, or as the query parameter lastEventId, to resume without loss or duplicate. The stream closes after the event " +
+			"`end`; resuming after it answers 204. A page whose EventSource cannot send headers is known by the cookie _rf_access, a session token.",
 		Errors: []errs.Code{errs.ResultMissing, errs.Unavailable},
+		Raw: httpapi.Description{
+			Input: eventsInput{}, Events: Events(), Statuses: map[int]string{http.StatusNoContent: "The run has ended, and there is no event after the one that was named"},
+		},
 	}, c.events)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-action-result", Method: http.MethodGet, Path: "/v1/action/result", Tag: "action",

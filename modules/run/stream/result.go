@@ -67,7 +67,7 @@ const answerStep = "answer"
 type resultInput struct {
 	ResultID string `query:"resultId" required:"true" minLength:"1" maxLength:"64" doc:"The run"`
 	Version  int    `query:"version" minimum:"-1" default:"-1" doc:"Which execution under the result id; the newest when left out"`
-	After    string `query:"messagesAfter" maxLength:"64" doc:"messagesCursor of the answer before; name the version, too"`
+	After    string `query:"messagesAfter" maxLength:"64" documented:"pattern=^[A-Za-z0-9_-]*$" doc:"messagesCursor of the answer before; name the version, too"`
 }
 
 func (c controller) result(ctx context.Context, who actor.Actor, in *resultInput) (ActionResult, error) {

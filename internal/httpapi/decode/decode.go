@@ -1,4 +1,6 @@
-package httpapi
+// Package decode reads the JSON of requests, and says what is wrong with it in
+// words for their senders.
+package decode
 
 import (
 	"encoding"
@@ -11,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/portico-run/portico/internal/schema/jsonschema"
 )
 
@@ -21,10 +21,10 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// unmarshal decodes every JSON body. Members that a type does not know are
+// JSON decodes every JSON body. Members that a type does not know are
 // ignored, unless one of them is nearly one that the type knows and the body
 // has not: the sender would be answered as if it had sent nothing.
-func unmarshal(body []byte, into any) error {
+func JSON(body []byte, into any) error {
 	if _, untyped := into.(*any); untyped {
 		return explainJSON(json.Unmarshal(body, into))
 	}
@@ -192,38 +192,4 @@ func misspelledMember(members map[string]json.RawMessage, t reflect.Type, path s
 		}
 	}
 	return nil
-}
-
-// openBodies lets the bodies of an operation have members that are not known,
-// in its description and where it is checked.
-func (a *API) openBodies(op Operation) {
-	described := a.huma.OpenAPI().Paths[op.Path]
-	if described == nil {
-		return
-	}
-	for _, o := range []*huma.Operation{described.Post, described.Put, described.Patch, described.Delete} {
-		if o == nil || o.RequestBody == nil || o.OperationID != op.ID {
-			continue
-		}
-		for _, content := range o.RequestBody.Content {
-			a.openSchema(content.Schema, map[*huma.Schema]bool{})
-		}
-	}
-}
-
-func (a *API) openSchema(s *huma.Schema, seen map[*huma.Schema]bool) {
-	if s != nil && s.Ref != "" {
-		s = a.huma.OpenAPI().Components.Schemas.SchemaFromRef(s.Ref)
-	}
-	if s == nil || seen[s] {
-		return
-	}
-	seen[s] = true
-	if s.AdditionalProperties == false {
-		s.AdditionalProperties = true
-	}
-	a.openSchema(s.Items, seen)
-	for _, p := range s.Properties {
-		a.openSchema(p, seen)
-	}
 }

@@ -1,0 +1,354 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi/example"
+	"github.com/portico-run/portico/internal/testenv"
+)
+
+// Everything that is JSON or an event has an example that its schema allows,
+// and none says less than a reader needs.
+func TestTheDocumentShowsAnExampleOfEverything(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite), "ENDPOINT=https://portico.test")
+	doc := document(t, s)
+	require.NoError(t, doc.Validate(t.Context())) // of the examples, too
+	require.Equal(t, "https://portico.test", doc.Servers[0].URL)
+	require.NotContains(t, s.send("", "GET", "/openapi.json", nil).raw, `"`+example.Unknown+`"`, "a name has no example")
+	complete := func(name string, content openapi3.Content) {
+		require.NotEmpty(t, content, name)
+		for kind, m := range content {
+			require.NotNil(t, m.Schema, "%s: %s", name, kind)
+			require.True(t, m.Example != nil || len(m.Examples) > 0, "%s: %s has no example", name, kind)
+		}
+	}
+	for _, op := range operations(doc) {
+		if op.RequestBody != nil {
+			require.True(t, op.RequestBody.Value.Required, op.OperationID)
+			complete(op.OperationID, op.RequestBody.Value.Content)
+		}
+		for status, r := range op.Responses.Map() {
+			if status != "204" && status != "304" {
+				complete(op.OperationID+" "+status, r.Value.Content)
+			}
+		}
+		require.Nil(t, op.Responses.Value("422"), op.OperationID)
+	}
+	var codes []any
+	for _, c := range errs.Codes() {
+		codes = append(codes, string(c))
+	}
+	require.ElementsMatch(t, codes, doc.Components.Schemas["Failure"].Value.Properties["errCode"].Value.Enum)
+	require.Equal(t, "_rf_access", doc.Components.SecuritySchemes["session"].Value.Name)
+}
+
+// The events of a run in which everything happens, and those of the golden
+// files, are as the document says.
+func TestEventsAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	_, env := script(t, `
+- output: [`+programCall(t, "execute_code", "from refly_tools.demo import Demo\nprint(Demo.wait(file_name_title='x', ms=1))")+`]
+- output: [{text: Done.}]
+`)
+	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	schema := document(t, s).Components.Schemas["Event"].Value
+	seen := map[string]bool{}
+	check := func(event map[string]any) {
+		require.NoError(t, schema.VisitJSON(event), "%v", event)
+		seen[event["event"].(string)] = true
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/skill/streamInvoke", strings.NewReader(`{"query":"Hi","toolsets":["demo"]}`))
+	require.NoError(t, err)
+	r.Header.Set("X-API-Key", s.key)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	for _, e := range eventsOf(t, bufio.NewScanner(resp.Body)) {
+		check(e)
+	}
+	for _, want := range []string{"start", "stream", "tool_call_start", "tool_call_end", "log", "token_usage", "end"} {
+		require.True(t, seen[want], "the run had no event %s: %v", want, seen)
+	}
+	golden, err := filepath.Glob("../run/stream/testdata/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, golden)
+	for _, path := range golden {
+		if strings.HasSuffix(path, "/token_usage.json") {
+			continue // it has more tokens than numbers of 64 bits count
+		}
+		var event map[string]any
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &event))
+		check(event)
+	}
+}
+
+func TestHEADAnswersLikeGETWithoutABody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	tried := 0
+	for _, op := range operations(document(t, s)) {
+		if op.method != http.MethodGet || op.path == "/metrics" { // whose length differs each time
+			continue
+		}
+		tried++
+		get, head := s.send(s.key, "GET", op.path, nil), s.send(s.key, "HEAD", op.path, nil)
+		require.Equal(t, get.status, head.status, op.path)
+		require.Empty(t, head.raw, op.path)
+		for _, name := range []string{"Content-Type", "Etag", "Content-Disposition", "Cache-Control", "Vary"} {
+			require.Equal(t, get.header.Get(name), head.header.Get(name), "%s: %s", op.path, name)
+		}
+	}
+	require.Greater(t, tried, 30)
+	for _, path := range []string{"/metrics", "/openapi.json", "/openapi.yaml"} {
+		require.Equal(t, 200, s.send("", "HEAD", path, nil).status, path)
+	}
+	require.Equal(t, 401, s.send("", "HEAD", "/v1/credit/balance", nil).status)
+	require.Equal(t, 405, s.send(s.key, "HEAD", "/v1/tool/execute", nil).status)
+}
+
+// A stream goes on as long as its run; HEAD does not.
+func TestHEADOfAStreamEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	require.Equal(t, 200, s.send(s.key, "POST", "/v1/action/register", `{"resultId":"ar-live"}`).status)
+	a := s.send(s.key, "HEAD", "/v1/action/ar-live/events", nil)
+	require.Equal(t, 200, a.status)
+	require.Equal(t, "text/event-stream", a.header.Get("Content-Type"))
+	require.Equal(t, "no", a.header.Get("X-Accel-Buffering"))
+	require.Equal(t, 404, s.send(s.key, "HEAD", "/v1/action/ar-none/events", nil).status)
+}
+
+func TestTheRootLeadsSomewhere(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	page := s.send("", "GET", "/", nil, "Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+	require.Equal(t, 200, page.status)
+	require.Equal(t, "text/html; charset=utf-8", page.header.Get("Content-Type"))
+	require.Contains(t, page.raw, `href="/docs"`)
+	plain := s.send("", "GET", "/", nil, "Accept", "*/*")
+	require.Equal(t, 200, plain.status)
+	var links map[string]string
+	require.NoError(t, json.Unmarshal(plain.body.Data, &links))
+	require.Equal(t, "Portico", links["name"])
+	for name, path := range links {
+		if name != "name" && name != "version" {
+			require.Equal(t, 200, s.send("", "GET", path, nil).status, path)
+		}
+	}
+	require.Contains(t, plain.header.Values("Vary"), "Accept")
+}
+
+// Allow lists what the document has for a path, not what its neighbours take.
+func TestAllowNamesTheMethodsOfThePath(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	for path, want := range map[string]string{
+		"/v1/auth/cli/api-key/validate": "POST", "/v1/auth/cli/api-key/ak-1": "DELETE, PATCH", "/v1/auth/cli/api-key": "GET, HEAD, POST", "/": "GET, HEAD",
+	} {
+		a := s.send(s.key, "OPTIONS", path, nil)
+		require.Equal(t, 405, a.status, path)
+		require.Equal(t, want, a.header.Get("Allow"), path)
+	}
+}
+
+// pytool is a program of the tests' Python tools.
+func pytool(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	tools := os.Getenv("PORTICO_PYTOOLS")
+	require.NotEmpty(t, tools, "set it with: export PORTICO_PYTOOLS=$(tools/pytools.sh)")
+	c := exec.CommandContext(t.Context(), filepath.Join(tools, "bin", name), args...)
+	c.Dir = t.TempDir()
+	c.Env = append(os.Environ(), "PATH="+filepath.Join(tools, "bin")+":"+os.Getenv("PATH"))
+	return c
+}
+
+// unsaid are answers to requests that the document allows, by their
+// sentence: what a document of this form cannot say.
+func unsaid() map[string]string {
+	return map[string]string{
+		"The query asks for a page in two ways.":     "parameters cannot exclude each other",
+		"Numbered pages reach the first":             "the limit is of a product of two parameters",
+		"The cursor is not valid.":                   "a cursor is what an answer gave",
+		"Invalid continuation token":                 "a token is what an answer gave",
+		"tool_results lacks":                         "the calls are those of an answer",
+		"Ambiguous authentication headers":           "schemathesis sends a key and a made-up token at once; the document offers them as alternatives",
+		"What finished well has no error.":           "members that exclude each other",
+		"output is that of a program.":               "members that belong together",
+		"A key belongs to a program.":                "members that belong together",
+		"is for kind skill only":                     "members that belong together",
+		"query is empty.":                            "it may be in either of two members",
+		"code is required":                           "not where there is a continuation_token",
+		"names a run without resultId.":              "null has none",
+		"has no key.":                                "an object may say it in any of three members",
+		"toolChoice is not understood.":              "its forms are those of the model's API",
+		"Unsupported language":                       "what is installed decides, and languages have several names",
+		"The toolset cannot be installed like this.": "what it takes is in the toolset's own definition",
+		"timeout must":                               "the bounds are configured",
+		"The upload cannot be read":                  "schemathesis names parts in ways that MIME does not have",
+		"No model is configured.":                    "503 is documented; there is no model in this test",
+		"this server is not connected to Composio":   "503 is documented; there is no Composio in this test",
+		"is the id of a child call.":                 "ids that begin with ptc: are the server's",
+	}
+}
+
+// ignored are requests that the document does not allow and that are answered:
+// what is wrong with them is not looked at.
+func ignored() map[string]string {
+	return map[string]string{
+		"POST /v1/exec/programmatic": "tool_results",  // without a continuation_token
+		"GET /v1/tool/call/output":   "x-ptc-call-id", // without the key of a program
+	}
+}
+
+// schemathesis makes requests of all kinds by the document, good and bad, and
+// looks at every answer.
+func TestSchemathesisFindsNothing(t *testing.T) {
+	testenv.Slow(t, "about five thousand requests")
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=4")
+	report := filepath.Join(t.TempDir(), "report.ndjson")
+	out, err := pytool(t, "schemathesis", "run", s.url+"/openapi.json", "-H", "X-API-Key: "+s.key, "--checks", "all", "--workers", "2",
+		"--max-examples", "10", "--generation-deterministic", "--continue-on-failure", "--no-color", "--report", "ndjson", "--report-ndjson-path", report).CombinedOutput()
+	text, missing := os.ReadFile(report)
+	require.NoError(t, missing, "%v: %s", err, out)
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		var event struct{ ScenarioFinished *tried }
+		require.NoError(t, json.Unmarshal([]byte(line), &event))
+		if event.ScenarioFinished != nil {
+			checked += event.ScenarioFinished.findings(t)
+		}
+	}
+	require.Greater(t, checked, 20_000, "schemathesis hardly checked anything: %s", out)
+}
+
+// tried is what schemathesis did with one operation.
+type tried struct {
+	Recorder struct {
+		Label  string
+		Checks map[string][]struct {
+			Name, Status string
+			Failure      json.RawMessage `json:"failure_info"`
+		}
+		Interactions map[string]struct {
+			Request  struct{ Method, URI string }
+			Response *struct {
+				Status  int `json:"status_code"`
+				Content *struct {
+					Base64 string `json:"$base64"`
+				}
+			}
+		}
+	}
+}
+
+// findings fails the test for each that is not expected, and counts the checks.
+func (s tried) findings(t *testing.T) (checked int) {
+	t.Helper()
+	for id, checks := range s.Recorder.Checks {
+		checked += len(checks)
+		var body []byte
+		if r := s.Recorder.Interactions[id].Response; r != nil && r.Content != nil {
+			var err error
+			body, err = base64.StdEncoding.DecodeString(r.Content.Base64)
+			require.NoError(t, err)
+		}
+		for _, c := range checks {
+			if c.Status != "failure" || expected(c.Name, s.Recorder.Label, string(c.Failure), string(body)) {
+				continue
+			}
+			t.Errorf("%s: %s: %.2000s\n%v\n%.2000s", s.Recorder.Label, c.Name, c.Failure, s.Recorder.Interactions[id].Request, body)
+		}
+	}
+	return checked
+}
+
+func expected(check, label, failure, body string) bool {
+	switch check {
+	case "positive_data_acceptance", "not_a_server_error":
+		for sentence := range unsaid() {
+			if strings.Contains(body, sentence) {
+				return true
+			}
+		}
+	case "negative_data_rejection":
+		what, known := ignored()[label]
+		return known && strings.Contains(failure, what)
+	}
+	return false
+}
+
+func TestGeneratedTypeScriptCompiles(t *testing.T) {
+	testenv.Slow(t, "the TypeScript compiler")
+	t.Parallel()
+	modules := os.Getenv("PORTICO_TYPESCRIPT")
+	require.NotEmpty(t, modules, "set it with: export PORTICO_TYPESCRIPT=$(tools/typescript.sh)")
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	dir := t.TempDir()
+	run := func(name string, args ...string) {
+		c := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin", name), args...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	run("openapi-typescript", s.url+"/openapi.json", "--output", "api.ts")
+	const use = `import type { paths, components } from "./api";
+const body: paths["/v1/tool/execute"]["post"]["requestBody"]["content"]["application/json"] =
+  { toolsetKey: "demo", toolName: "get_weather", arguments: { city: "Rome" } };
+const answer = (a: components["schemas"]["EnvelopeAnswer"]): string => a.data.status;
+const ended = (e: components["schemas"]["Event"]): boolean => e.event === "end" && e.status === "finish";
+export { body, answer, ended };
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "use.ts"), []byte(use), 0o600))
+	run("tsc", "--noEmit", "--strict", "--module", "esnext", "--moduleResolution", "bundler", "use.ts")
+}
+
+func TestGeneratedPythonClientWorks(t *testing.T) {
+	testenv.Slow(t, "a client of some five hundred files")
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	dir := t.TempDir()
+	out, err := pytool(t, "openapi-python-client", "generate", "--url", s.url+"/openapi.json", "--meta", "none", "--output-path", filepath.Join(dir, "portico_client")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	const use = `
+import sys
+from portico_client import AuthenticatedClient
+from portico_client.api.accounts import list_api_keys
+from portico_client.api.tools import execute_tool
+from portico_client.models import ExecuteBody
+
+client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
+keys = list_api_keys.sync(client=client)
+assert keys.success and len(keys.data) == 1, keys
+answer = execute_tool.sync(client=client, body=ExecuteBody.from_dict(
+    {"toolsetKey": "demo", "toolName": "get_weather", "arguments": {"city": "Rome"}}))
+assert answer.data.status == "success", answer
+refused = execute_tool.sync(client=AuthenticatedClient(base_url=sys.argv[1], token="rf_none"), body=ExecuteBody(tool_name="x", toolset_key="x"))
+assert refused.err_code == "E0012", refused
+`
+	check := pytool(t, "python", "-m", "compileall", "-q", dir)
+	out, err = check.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	try := pytool(t, "python", "-c", use, s.url, s.key)
+	try.Dir = dir
+	out, err = try.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}

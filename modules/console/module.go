@@ -1,0 +1,116 @@
+// Package console serves the pages for people: where to begin, and the API.
+package console
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/httpapi"
+)
+
+//go:embed home.html
+var homePage string
+
+//go:embed reference.html
+var referencePage string
+
+// Deps is what the module needs.
+type Deps struct {
+	API     *httpapi.API // whose document is shown
+	Version string
+}
+
+// Module is the wired package. Its pages are whole: they load nothing, from
+// here or elsewhere.
+type Module struct {
+	start     startBody
+	home      func() ([]byte, error)
+	reference func() ([]byte, error)
+}
+
+// startBody says where to go from /, to whoever is not a browser.
+type startBody struct {
+	Name      string `json:"name" example:"Portico"`
+	Version   string `json:"version"`
+	Reference string `json:"docs" example:"/docs" doc:"The API for people to read"`
+	OpenAPI   string `json:"openapi" example:"/openapi.json" doc:"The same for programs"`
+	Live      string `json:"healthz" example:"/healthz" doc:"Whether the server lives"`
+	Ready     string `json:"readyz" example:"/readyz" doc:"Whether it can work"`
+	Metrics   string `json:"metrics" example:"/metrics" doc:"Its numbers, for Prometheus"`
+}
+
+// New makes the pages when they are first asked for: the operations are known
+// by then.
+func New(d Deps) *Module {
+	start := startBody{
+		Name: "Portico", Version: d.Version, Reference: "/docs", OpenAPI: "/openapi.json", Live: "/healthz", Ready: "/readyz", Metrics: "/metrics",
+	}
+	return &Module{
+		start: start,
+		home:  sync.OnceValues(func() ([]byte, error) { return render(homePage, start) }),
+		reference: sync.OnceValues(func() ([]byte, error) {
+			text, err := d.API.OpenAPI()
+			if err != nil {
+				return nil, fmt.Errorf("the API's document: %w", err)
+			}
+			content, err := read(text)
+			if err != nil {
+				return nil, err
+			}
+			return render(referencePage, content)
+		}),
+	}
+}
+
+// Register adds the routes.
+func (m *Module) Register(api *httpapi.API) {
+	const tag = "server"
+	api.Raw(httpapi.Operation{
+		ID: "start", Method: http.MethodGet, Path: "/", Tag: tag, Access: httpapi.Public, Summary: "Where to begin",
+		Description: "A page for browsers, which say that they accept text/html, and JSON for all others.",
+		Raw:         httpapi.Description{Answers: []any{httpapi.Envelope[startBody]{}}, Media: examplePage()},
+	}, func(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
+		w.Header().Add("Vary", "Accept")
+		if strings.Contains(r.Header.Get("Accept"), pageMedia) {
+			return show(w, m.home)
+		}
+		return httpapi.Write(w, m.start)
+	})
+	api.Raw(httpapi.Operation{
+		ID: "docs", Method: http.MethodGet, Path: "/docs", Tag: tag, Access: httpapi.Public,
+		Summary: "The API for people to read", Raw: httpapi.Description{Media: examplePage()},
+	}, func(w http.ResponseWriter, _ *http.Request, _ actor.Actor) error { return show(w, m.reference) })
+}
+
+const pageMedia = "text/html"
+
+func examplePage() map[string]string { return map[string]string{pageMedia: "<!doctype html>…"} }
+
+func show(w http.ResponseWriter, page func() ([]byte, error)) error {
+	text, err := page()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", pageMedia+"; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	_, _ = w.Write(text) // a client that is gone
+	return nil
+}
+
+func render(page string, content any) ([]byte, error) {
+	t, err := template.New("page").Parse(page)
+	if err != nil {
+		return nil, fmt.Errorf("a page: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, content); err != nil {
+		return nil, fmt.Errorf("a page: %w", err)
+	}
+	return b.Bytes(), nil
+}

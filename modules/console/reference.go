@@ -1,0 +1,197 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// document is the part of an OpenAPI document that the page shows.
+type document struct {
+	Info    struct{ Title, Version, Description string }
+	Servers []struct{ URL string }
+	Paths   map[string]map[string]struct {
+		OperationID          string
+		Summary, Description string
+		Tags                 []string
+		Security             []map[string][]string
+		Parameters           []struct {
+			Name, In, Description string
+			Required              bool
+			Schema                schema
+			Example               json.RawMessage
+		}
+		RequestBody struct{ Content map[string]media }
+		Responses   map[string]struct {
+			Description string
+			Content     map[string]media
+		}
+	}
+	Components struct {
+		Schemas         map[string]schema
+		SecuritySchemes map[string]struct{ Type, In, Name, Scheme, Description string }
+	}
+}
+
+type media struct {
+	Schema   schema
+	Event    schema `json:"x-event-schema"`
+	Example  json.RawMessage
+	Examples map[string]struct{ Value json.RawMessage }
+}
+
+// reference is what the page is made of.
+type reference struct {
+	Title, Version, Description, Server string
+	Credentials                         []credential
+	Groups                              []*group
+	Schemas                             []described
+}
+
+type credential struct{ Where, Description string }
+
+// group is the operations of one tag.
+type group struct {
+	Tag        string
+	Operations []operation
+}
+
+type operation struct {
+	Method, Path, ID     string
+	Summary, Description string
+	Public               bool
+	Parameters           []field
+	Body                 []content
+	Answers, Refusals    []answer
+}
+
+type answer struct {
+	Status, Description string
+	Content             []content
+}
+
+// content is a body of one content type.
+type content struct {
+	Kind     string
+	Type     typeText
+	Examples []sample
+}
+
+// sample is an example, with a name where there are several.
+type sample struct{ Name, Text string }
+
+// described is a schema of the document's components.
+type described struct {
+	Name, Description string
+	Type              typeText
+	Fields            []field
+}
+
+func read(text []byte) (reference, error) {
+	var doc document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return reference{}, fmt.Errorf("the API's document: %w", err)
+	}
+	page := reference{Title: doc.Info.Title, Version: doc.Info.Version, Description: doc.Info.Description}
+	if len(doc.Servers) > 0 {
+		page.Server = doc.Servers[0].URL
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Components.SecuritySchemes)) {
+		s := doc.Components.SecuritySchemes[name]
+		where := strings.TrimSpace(s.In + " " + s.Name)
+		if s.Scheme != "" {
+			where = "header Authorization: " + s.Scheme
+		}
+		page.Credentials = append(page.Credentials, credential{where, s.Description})
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
+		s := doc.Components.Schemas[name]
+		page.Schemas = append(page.Schemas, described{Name: name, Description: s.Description, Type: s.text(), Fields: s.fields("")})
+	}
+	page.Groups = doc.groups()
+	return page, nil
+}
+
+func (d document) groups() []*group {
+	groups := map[string]*group{}
+	for path, item := range d.Paths {
+		for method, op := range item {
+			tag := strings.Join(op.Tags, ", ")
+			if groups[tag] == nil {
+				groups[tag] = &group{Tag: tag}
+			}
+			o := operation{
+				Method: strings.ToUpper(method), Path: path, ID: op.OperationID, Summary: op.Summary, Description: op.Description,
+				Public: len(op.Security) == 0, Body: contents(op.RequestBody.Content),
+			}
+			for _, p := range op.Parameters {
+				o.Parameters = append(o.Parameters, field{
+					Name: p.Name, In: p.In, Required: p.Required, Type: p.Schema.text(), Limits: p.Schema.limits(), Description: p.Description, Example: line(p.Example),
+				})
+			}
+			for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
+				r := op.Responses[status]
+				a := answer{Status: status, Description: r.Description, Content: contents(r.Content)}
+				if status < "400" {
+					o.Answers = append(o.Answers, a)
+				} else {
+					o.Refusals = append(o.Refusals, a)
+				}
+			}
+			groups[tag].Operations = append(groups[tag].Operations, o)
+		}
+	}
+	sorted := slices.Collect(maps.Values(groups))
+	for _, g := range sorted {
+		slices.SortFunc(g.Operations, func(a, b operation) int {
+			return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Method, b.Method))
+		})
+	}
+	slices.SortFunc(sorted, func(a, b *group) int { return strings.Compare(a.Tag, b.Tag) })
+	return sorted
+}
+
+func contents(by map[string]media) []content {
+	var list []content
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		m := by[kind]
+		c := content{Kind: kind, Type: m.Schema.text()}
+		if m.Event.Ref != "" {
+			c.Type = m.Event.text()
+		}
+		if len(m.Example) > 0 {
+			c.Examples = append(c.Examples, sample{Text: indented(m.Example)})
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.Examples)) {
+			c.Examples = append(c.Examples, sample{name, indented(m.Examples[name].Value)})
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// indented shows JSON; a text as it is.
+func indented(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, value, "", "  ") != nil {
+		return string(value)
+	}
+	return b.String()
+}
+
+// line shows a value in a row of a table.
+func line(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(value)
+}
