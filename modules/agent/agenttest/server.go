@@ -4,10 +4,12 @@ package agenttest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +27,6 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/app"
-	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -111,10 +112,15 @@ func (s *Server) Send(method, path string, body any) (status int, answer string)
 	s.t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(string(text)))
+	return s.send(method, path, "application/json", bytes.NewReader(text))
+}
+
+func (s *Server) send(method, path, kind string, body io.Reader) (status int, answer string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, body)
 	require.NoError(s.t, err)
 	r.Header.Set("X-API-Key", s.key)
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", kind)
 	response, err := http.DefaultClient.Do(r)
 	require.NoError(s.t, err)
 	defer response.Body.Close()
@@ -159,7 +165,7 @@ func (s *Server) Run(resultID string) run.Run {
 	return r
 }
 
-// Canvas makes a canvas with files, by their names.
+// Canvas makes a canvas and uploads files to it, by their names.
 func (s *Server) Canvas(files map[string]string) string {
 	s.t.Helper()
 	status, answer := s.Send(http.MethodPost, "/v1/canvas/create", map[string]any{"title": "Test"})
@@ -167,8 +173,16 @@ func (s *Server) Canvas(files map[string]string) string {
 	var made struct{ Data struct{ CanvasID string } }
 	require.NoError(s.t, json.Unmarshal([]byte(answer), &made))
 	for name, content := range files {
-		_, err := s.Drive.Service.Save(s.t.Context(), s.User, drive.Content{CanvasID: made.Data.CanvasID, Name: name, Body: strings.NewReader(content), Source: drive.Manual})
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		file, err := form.CreateFormFile("file", name)
 		require.NoError(s.t, err)
+		_, err = io.WriteString(file, content)
+		require.NoError(s.t, err)
+		require.NoError(s.t, form.WriteField("canvasId", made.Data.CanvasID))
+		require.NoError(s.t, form.Close())
+		status, answer := s.send(http.MethodPost, "/v1/drive/file/upload", form.FormDataContentType(), &body)
+		require.Equal(s.t, http.StatusOK, status, answer)
 	}
 	return made.Data.CanvasID
 }
