@@ -3,6 +3,7 @@ package agent_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -231,9 +232,7 @@ func TestWhatAModelGets(t *testing.T) {
 		"selected?": {map[string]any{"ptc": "on", "toolsets": []any{map[string]any{"id": "few", "selectedTools": []string{"tool_1", "gone"}}}}, true, "warn: Toolset few has no tool gone, which the request selects."},
 	} {
 		body := map[string]any{"query": query}
-		for name, value := range want.body {
-			body[name] = value
-		}
+		maps.Copy(body, want.body)
 		r, events := s.Ask(body)
 		require.Equal(t, run.Done, r.Status, "%s %v", query, r.Errors)
 		require.Equal(t, want.code, r.PTCEnabled, query)
@@ -263,7 +262,7 @@ func TestWhatIsNotReadIsTold(t *testing.T) {
 		"warn: The context of the request is recorded, but the agent does not read it.\n"+
 		"warn: The images of the request are recorded, but the model is not shown them.\n", notes)
 	require.Len(t, r.Warnings, 4)
-	require.JSONEq(t, `{"query":"Do it","originalQuery":"do it!","images":["a.png"],"mode":"ask","modelName":"m"}`, string(r.Input))
+	require.JSONEq(t, `{"query":"Do it","originalQuery":"do it!","images":["a.png"],"mode":"ask","modelName":"m"}`, r.Input)
 	var sent struct {
 		Parallel bool   `json:"parallel_tool_calls"`
 		Choice   string `json:"tool_choice"`

@@ -149,9 +149,13 @@ func TestPiecesArePassedOn(t *testing.T) {
 	r, err := c.Respond(t.Context(), model.Request{Input: []model.Item{model.User("Add")}, Tools: []model.Definition{add.Definition}, Choice: choice}, func(d model.Delta) { got = append(got, d) })
 	require.NoError(t, err)
 	require.Equal(t, []model.Delta{
-		{Kind: model.Text, Text: "Los"}, {Kind: model.Restart},
-		{Kind: model.Reasoning, Text: "Hm. "}, {Kind: model.Text, Text: "I "}, {Kind: model.Text, Text: "add."},
-		{Kind: model.Arguments, Text: `{"n"`, CallID: "call_1", Name: "add"}, {Kind: model.Arguments, Text: ":1}", CallID: "call_1", Name: "add"},
+		{Kind: model.Text, Text: "Los"},
+		{Kind: model.Restart},
+		{Kind: model.Reasoning, Text: "Hm. "},
+		{Kind: model.Text, Text: "I "},
+		{Kind: model.Text, Text: "add."},
+		{Kind: model.Arguments, Text: `{"n"`, CallID: "call_1", Name: "add"},
+		{Kind: model.Arguments, Text: ":1}", CallID: "call_1", Name: "add"},
 	}, got)
 	require.Equal(t, "max_output_tokens", r.Incomplete.Reason)
 	var sum model.Usage
