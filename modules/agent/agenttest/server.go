@@ -28,7 +28,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/toolset"
+	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
 // Server is a running server with one user.
@@ -190,10 +190,10 @@ func (s *Server) Canvas(files map[string]string) string {
 // Apply loads toolset files, by their names.
 func (s *Server) Apply(files map[string]string) {
 	s.t.Helper()
-	var list []toolset.File
+	var list []toolsetfile.File
 	for name, text := range files {
-		list = append(list, toolset.File{Name: name, Content: []byte(text)})
+		list = append(list, toolsetfile.File{Name: name, Content: []byte(text)})
 	}
-	_, err := s.Toolsets.Service.Apply(s.t.Context(), list)
+	_, err := s.ToolsetFiles.Apply(s.t.Context(), list)
 	require.NoError(s.t, err)
 }
