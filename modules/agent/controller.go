@@ -35,7 +35,7 @@ func (m *Module) streamInvoke(w http.ResponseWriter, r *http.Request, who actor.
 	if err != nil {
 		return err
 	}
-	return m.Service.Streams.Watch(w, r, who, started.ResultID, &started.Version, 0)
+	return m.Service.deps.Records.Streams.Watch(w, r, who, started.ResultID, &started.Version, 0)
 }
 
 type abortInput struct {

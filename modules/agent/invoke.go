@@ -197,7 +197,7 @@ func (b invokeBody) request() (Request, error) {
 	if b.ToolChoice != nil {
 		raw, err := json.Marshal(b.ToolChoice)
 		if err == nil {
-			req.Choice, err = model.Choice(raw)
+			req.Choice, err = model.ParseChoice(raw)
 		}
 		if err != nil {
 			return req, errs.New(errs.Invalid, "toolChoice is not understood.").Do(err.Error())

@@ -1,3 +1,5 @@
+// Package agent answers what users ask with a language model and tools: it makes
+// the run, decides what the model gets, lets it work, and records how it ended.
 package agent
 
 import (
@@ -12,13 +14,12 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/wake"
-	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/agent/builtin"
+	"github.com/portico-run/portico/modules/agent/live"
+	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/agent/prompt"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/catalogue/signature"
-	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/program"
-	"github.com/portico-run/portico/modules/program/repl"
-	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/stream"
@@ -27,14 +28,16 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
+// Model answers requests and says which tools its provider takes; model.Client
+// does.
+type Model interface {
+	loop.Model
+	loop.Provider
+}
+
 // Policy decides about programmatic tool calling.
 type Policy interface {
 	Decide(q ptc.Question) ptc.Decision
-}
-
-// Programs run code.
-type Programs interface {
-	Execute(ctx context.Context, a actor.Actor, req program.Request) (program.Outcome, error)
 }
 
 // Catalogue describes tools.
@@ -49,29 +52,9 @@ type SDK interface {
 
 // Billing is where answers of models are paid for.
 type Billing interface {
-	ChargeModel(ctx context.Context, tx database.Tx, c billing.ModelCharge) error
+	live.Billing
 	// AdmitModel refuses a request when nothing is left of what may be spent.
 	AdmitModel(ctx context.Context, uid, resultID string, version int) error
-}
-
-// Interpreters run code that finds what earlier code defined.
-type Interpreters interface {
-	Run(ctx context.Context, a actor.Actor, name string, req program.Request) (repl.Answer, error)
-	Reset(ctx context.Context, a actor.Actor, name string) (bool, error)
-}
-
-// Files are those of canvases.
-type Files interface {
-	List(ctx context.Context, a actor.Actor, canvasID string, p httpapi.PageQuery) (httpapi.Page[drive.File], error)
-	Find(ctx context.Context, a actor.Actor, canvasID, name string) (drive.File, error)
-	Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (drive.File, []byte, error)
-	Save(ctx context.Context, a actor.Actor, c drive.Content) (drive.File, error)
-}
-
-// Tables reads and draws tables.
-type Tables interface {
-	Rows(ctx context.Context, parquet []byte, from, count int) (tables.Rows, error)
-	Chart(ctx context.Context, parquet []byte, c tables.Chart) (tables.Drawing, error)
 }
 
 // Streams shows runs live.
@@ -81,19 +64,25 @@ type Streams interface {
 
 // Deps is what the module needs.
 type Deps struct {
-	DB           *database.DB
-	Runs         *run.Service
-	Tools        *tool.Service
-	Programs     Programs
-	Interpreters Interpreters
-	Streams      Streams
-	Billing      Billing
-	Wake         *wake.Hub
-	Access       Access
+	Records Records
 	// Model is nil where none is configured.
-	Model    Model
+	Model  Model
+	Tools  *tool.Service
+	Access Access
+	// Builtin is what the server's own tools work with. Runs, Results and Logger
+	// are filled in.
+	Builtin  builtin.Deps
+	Billing  Billing
 	Settings Settings
 	Logger   *slog.Logger
+}
+
+// Records are where runs are kept and watched.
+type Records struct {
+	DB      *database.DB
+	Runs    *run.Service
+	Streams Streams
+	Wake    *wake.Hub
 }
 
 // Access is what an agent is allowed and given.
@@ -101,13 +90,11 @@ type Access struct {
 	Policy Policy
 	Tools  Catalogue
 	SDK    SDK
-	Files  Files
-	Tables Tables
 }
 
 // Settings are the limits of agents.
 type Settings struct {
-	Limits Limits
+	Limits loop.Limits
 	// MaxRuns is how many runs this process works on at once.
 	MaxRuns int
 	// CodeTimeout bounds one program that names no time.
@@ -135,9 +122,13 @@ func New(d Deps) *Module {
 		d.Settings.Flush = 50 * time.Millisecond
 	}
 	if d.Settings.CodeTool == "" {
-		d.Settings.CodeTool = executeCode
+		d.Settings.CodeTool = prompt.ExecuteCode
 	}
-	return &Module{Service: &Service{Deps: d, running: map[string]context.CancelCauseFunc{}, counter: sync.OnceValues(signature.NewCounter)}}
+	d.Builtin.Runs, d.Builtin.Results, d.Builtin.Logger = d.Records.Runs, d.Tools, d.Logger
+	return &Module{Service: &Service{
+		deps: d, counter: sync.OnceValues(signature.NewCounter),
+		running: running{most: d.Settings.MaxRuns, cancels: map[string]context.CancelCauseFunc{}},
+	}}
 }
 
 // Start implements lifecycle.Service: runs begin with their requests.
@@ -145,7 +136,7 @@ func (m *Module) Start(context.Context) error { return nil }
 
 // Stop ends the runs of this process, with an error that says so, and returns
 // when they are recorded.
-func (m *Module) Stop(ctx context.Context) error { return m.Service.stop(ctx) }
+func (m *Module) Stop(ctx context.Context) error { return m.Service.running.stop(ctx) }
 
 // maxBody is the largest request.
 const maxBody = 1 << 20
@@ -175,12 +166,7 @@ func (m *Module) Register(api *httpapi.API) {
 
 // Service runs agents.
 type Service struct {
-	Deps
-
-	mu      sync.Mutex
-	stopped bool
-	active  int                                // runs that are counted in
-	running map[string]context.CancelCauseFunc // by result id and version
-	work    sync.WaitGroup
+	deps    Deps
+	running running
 	counter func() (*signature.Counter, error) // loads its vocabulary when it is needed
 }

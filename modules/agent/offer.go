@@ -7,54 +7,101 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/modules/agent/builtin"
+	"github.com/portico-run/portico/modules/agent/live"
+	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/agent/prompt"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
-	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-// offer decides whether the model writes code, and returns what it gets: what it
-// is told, and its tools. A model that writes code is given the documentation
-// of the SDK, or a line for each tool where the documentation costs more than
-// plain tool calling would. Whether it calls the tools plainly where that costs
-// less than both is the administrator's decision.
-func (j *job) offer(ctx context.Context) (system string, tools *Tools, err error) {
-	j.writes = j.decision.Enabled
-	if system, tools, err = j.form(ctx); err != nil || !j.comparable() {
-		return system, tools, err
+// offers decides what a model gets.
+type offers struct {
+	service  *Service
+	actor    actor.Actor
+	toolsets *toolsets
+	builtin  *builtin.Set
+	calls    *live.Calls
+	notices  *notices
+	canvas   bool // the run has one
+	decision ptc.Decision
+	insists  bool // the user wants code, however few tools there are
+
+	// What was decided.
+	writes bool // the model writes code
+	brief  bool // tools are a line each, whatever documentation there is
+}
+
+// offer is what a model gets: what it is told, and its tools.
+type offer struct {
+	system string
+	tools  *loop.Tools
+}
+
+// decide decides whether the model writes code, and returns what it gets. A
+// model that writes code is given the documentation of the SDK, or a line for
+// each tool where the documentation costs more than plain tool calling would.
+// Whether it calls the tools plainly where that costs less than both is the
+// administrator's decision.
+func (o *offers) decide(ctx context.Context) (offer, error) {
+	o.writes = o.decision.Enabled
+	code, err := o.form(ctx)
+	if err != nil || !o.comparable() {
+		return code, err
 	}
-	j.writes = false
-	plainly, plain, err := j.form(ctx)
+	o.writes = false
+	plain, err := o.form(ctx)
 	if err != nil {
-		return "", nil, err
+		return offer{}, err
 	}
-	j.writes = true
-	cheaper, note, err := j.service.cheaper(plainly, plain, system, tools)
+	o.writes = true
+	cheaper, note, err := o.service.cheaper(plain, code)
 	if err == nil && cheaper {
 		// The documentation of the SDK costs too much; a line for each tool may
 		// not.
-		j.brief = true
-		if system, tools, err = j.form(ctx); err == nil {
-			cheaper, note, err = j.service.cheaper(plainly, plain, system, tools)
+		o.brief = true
+		if code, err = o.form(ctx); err == nil {
+			cheaper, note, err = o.service.cheaper(plain, code)
 		}
 	}
-	if err != nil || !cheaper || !j.mayBreakEven() {
-		return system, tools, err
+	if err != nil || !cheaper || !o.mayBreakEven() {
+		return code, err
 	}
-	j.writes = false
-	j.say(ctx, "info", note)
-	return plainly, plain, nil
+	o.writes = false
+	o.notices.say(ctx, "info", note)
+	return plain, nil
+}
+
+// again is what the model gets from now on, if its tools have changed since the
+// last request. What cannot be read at the moment stays as it was.
+func (o *offers) again(ctx context.Context) (system string, tools *loop.Tools, changed bool) {
+	before := *o.toolsets
+	changed, err := o.toolsets.refresh(ctx)
+	var now offer
+	if err == nil && changed {
+		now, err = o.form(ctx)
+	}
+	if err != nil {
+		*o.toolsets = before
+		o.service.deps.Logger.WarnContext(ctx, "changes of the tools are not noticed", "resultId", o.notices.resultID, "error", err)
+		return "", nil, false
+	}
+	if changed {
+		o.calls.Offer(now.tools)
+	}
+	return now.system, now.tools, changed
 }
 
 // comparable reports whether plain tool calling is an alternative that costs
 // can be compared with: where there is something to call, and nothing that code
 // alone may call.
-func (j *job) comparable() bool {
+func (o *offers) comparable() bool {
 	tools := 0
-	for _, set := range j.sets {
+	for _, set := range o.toolsets.sets {
 		for _, t := range set.Tools {
 			tools++
 			if !t.Callers.Direct {
@@ -62,17 +109,17 @@ func (j *job) comparable() bool {
 			}
 		}
 	}
-	return j.writes && tools > 0
+	return o.writes && tools > 0
 }
 
 // mayBreakEven reports whether tools may be called plainly although the model
 // may write code: the administrator wants it, the user does not insist on code,
 // and code comes first for none.
-func (j *job) mayBreakEven() bool {
-	if !j.service.Settings.BreakEven || j.insists {
+func (o *offers) mayBreakEven() bool {
+	if !o.service.deps.Settings.BreakEven || o.insists {
 		return false
 	}
-	for _, set := range j.sets {
+	for _, set := range o.toolsets.sets {
 		if slices.ContainsFunc(set.Tools, func(t toolset.ToolDefinition) bool { return t.Callers.CodeFirst }) {
 			return false
 		}
@@ -80,49 +127,36 @@ func (j *job) mayBreakEven() bool {
 	return true
 }
 
+// mode is how the model works, as it is decided so far.
+func (o *offers) mode() builtin.Mode {
+	return builtin.Mode{Code: o.writes, Minimal: o.writes && o.service.deps.Settings.Minimal}
+}
+
 // form builds one of the two forms: for a model that writes code, or not.
-func (j *job) form(ctx context.Context) (string, *Tools, error) {
-	prompt := Prompt{Code: j.writes, Lifecycle: j.service.Settings.Lifecycle, Files: j.run.CanvasID != "", Sequential: j.decision.Sequential, Missing: j.missing}
-	if j.writes {
+func (o *offers) form(ctx context.Context) (offer, error) {
+	m, settings := o.mode(), o.service.deps.Settings
+	p := prompt.Prompt{Code: m.Code, Lifecycle: settings.Lifecycle, Files: o.canvas, Sequential: o.decision.Sequential, Missing: o.toolsets.missing}
+	var c *catalogue.Catalogue // of what code may call
+	if m.Code {
 		var err error
-		if prompt.Toolsets, err = j.described(ctx); err != nil {
-			return "", nil, err
+		if c, p.Toolsets, err = o.described(ctx, m); err != nil {
+			return offer{}, err
 		}
-		prompt.CodeTool, prompt.Minimal, prompt.Functions = j.service.Settings.CodeTool, j.minimal(), j.catalogue.Lines(ptc.Own)
+		p.CodeTool, p.Minimal, p.Functions = settings.CodeTool, m.Minimal, c.Lines(ptc.Own)
 	}
-	own := j.own()
-	tools, err := NewTools(append(own, j.direct(ctx, own)...)...)
+	own := o.builtin.Tools(m, c)
+	tools, err := loop.NewTools(o.service.deps.Model, append(own, o.direct(ctx, m, own)...)...)
 	if err != nil {
-		return "", nil, err
+		return offer{}, err
 	}
-	for _, name := range []string{executeCode, execCode} {
-		tools.alias(name, j.service.Settings.CodeTool)
+	for _, name := range []string{prompt.ExecuteCode, prompt.ExecCode} {
+		tools.Alias(name, settings.CodeTool)
 	}
 	for _, note := range tools.Notes {
-		j.service.Logger.InfoContext(ctx, "a tool's schema", "resultId", j.run.ResultID, "note", note)
+		o.service.deps.Logger.InfoContext(ctx, "a tool's schema", "resultId", o.notices.resultID, "note", note)
 	}
-	return prompt.String(), tools, nil
+	return offer{p.String(), tools}, nil
 }
-
-// own are the server's own tools that the model gets with their schemas.
-func (j *job) own() []Tool {
-	var list []Tool
-	if j.service.Settings.Lifecycle {
-		list = j.lifecycle()
-	}
-	if j.minimal() {
-		return append(list, j.code())
-	}
-	list = slices.Concat(list, j.builtins(), j.files(), []Tool{j.chart(), j.repl()})
-	if j.writes {
-		list = append(list, j.code(), j.search(), j.help())
-	}
-	return list
-}
-
-// minimal reports whether the model gets the tool that runs code, and all else
-// in code only. One that writes no code must get the tools themselves.
-func (j *job) minimal() bool { return j.writes && j.service.Settings.Minimal }
 
 // mayCost is how many times as long plain tool calling must be for nobody to
 // count tokens.
@@ -130,12 +164,12 @@ const mayCost = 3
 
 // cheaper decides whether plain tool calling costs fewer tokens than code, in
 // every request, and says it.
-func (s *Service) cheaper(plainly string, plain *Tools, coded string, code *Tools) (cheaper bool, note string, err error) {
-	a, err := prompted(plainly, plain)
+func (s *Service) cheaper(plain, code offer) (cheaper bool, note string, err error) {
+	a, err := plain.text()
 	if err != nil {
 		return false, "", err
 	}
-	b, err := prompted(coded, code)
+	b, err := code.text()
 	if err != nil || len(a) > mayCost*len(b) {
 		return false, "", err
 	}
@@ -153,53 +187,44 @@ func (s *Service) cheaper(plainly string, plain *Tools, coded string, code *Tool
 		costs[0], costs[1]), nil
 }
 
-// prompted is what a request holds before anything is said.
-func prompted(system string, tools *Tools) (string, error) {
-	definitions, err := json.Marshal(tools.Definitions())
-	return system + string(definitions), err
+// text is what a request holds before anything is said.
+func (o offer) text() (string, error) {
+	definitions, err := json.Marshal(o.tools.Definitions())
+	return o.system + string(definitions), err
 }
 
-// say shows a sentence of the server's in the run.
-func (j *job) say(ctx context.Context, level, text string) {
-	j.service.Logger.InfoContext(ctx, "a run is told", "resultId", j.run.ResultID, "text", text)
-	_ = j.live.append(ctx, func(ctx context.Context, tx database.Tx) error { // it is in the log, too
-		_, err := j.live.event(ctx, tx, run.NewEvent{Type: run.Log, Payload: map[string]any{"log": map[string]any{"level": level, "content": text}}})
-		return err
-	})
-}
-
-// described are the toolsets as the prompt shows them: the documentation of
-// their SDK, or their lines where the SDK lacks one of their tools or tells of
-// tools that code may not call. It renews the catalogue, too.
-func (j *job) described(ctx context.Context) ([]Described, error) {
+// described are the catalogue of what code may call, and the toolsets as the
+// prompt shows them: the documentation of their SDK, or their lines where the
+// SDK lacks one of their tools or tells of tools that code may not call.
+func (o *offers) described(ctx context.Context, m builtin.Mode) (*catalogue.Catalogue, []prompt.Toolset, error) {
 	var known sdkbundle.Context
-	if len(j.sets) > 0 {
+	if len(o.toolsets.sets) > 0 {
 		var err error
-		known, err = j.service.Access.SDK.Context(ctx, j.actor, j.toolsets)
+		known, err = o.service.deps.Access.SDK.Context(ctx, o.actor, o.toolsets.keys)
 		if err != nil && !errors.Is(err, sdkbundle.ErrMissing) {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	j.catalogue = catalogue.New(append(slices.Clone(j.sets), program.Own(j.functions())), known.Classes)
-	j.catalogue.Shape = func(ctx context.Context, key, name string) (string, error) {
-		return j.service.Tools.LastShape(ctx, j.actor, key, name)
+	c := catalogue.New(append(slices.Clone(o.toolsets.sets), program.Own(o.builtin.Functions(m))), known.Classes)
+	c.Shape = func(ctx context.Context, key, name string) (string, error) {
+		return o.service.deps.Tools.LastShape(ctx, o.actor, key, name)
 	}
 	docs := map[string]string{}
 	for _, d := range known.SDK.Docs {
 		docs[d.ToolsetKey] = d.Content
 	}
-	var list []Described
-	for i, set := range toolset.ForCode(j.sets) {
-		d := Described{Key: set.Key, Lines: j.catalogue.Lines(set.Key), Class: j.catalogue.ClassOf(set.Key)}
+	var list []prompt.Toolset
+	for i, set := range toolset.ForCode(o.toolsets.sets) {
+		d := prompt.Toolset{Key: set.Key, Lines: c.Lines(set.Key), Class: c.ClassOf(set.Key)}
 		// Lines stand for classes whose methods are known. Of others, which another
 		// generator made, the documentation is all there is, unless it tells of more
 		// than the run may call.
-		brief := j.brief && known.Classes[set.Key].Methods != nil
-		_, narrowed := j.selected[set.Key]
-		if !narrowed && !brief && len(set.Tools) == len(j.sets[i].Tools) && j.catalogue.Complete(set.Key) {
+		brief := o.brief && known.Classes[set.Key].Methods != nil
+		_, narrowed := o.toolsets.selected[set.Key]
+		if !narrowed && !brief && len(set.Tools) == len(o.toolsets.sets[i].Tools) && c.Complete(set.Key) {
 			d.Docs = docs[set.Key]
 		}
 		list = append(list, d)
 	}
-	return fit(list, maxDescribed), nil
+	return c, prompt.Fit(list), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,8 +11,8 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/internal/redact"
+	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -27,7 +26,7 @@ type Request struct {
 	Toolsets []string
 	ResultID string
 	CanvasID string
-	Choice   json.RawMessage // as model.Choice returns it
+	Choice   model.Choice
 	OneByOne bool
 	// Code narrows the decision about programmatic tool calling.
 	Code Code
@@ -74,14 +73,14 @@ const settleTimeout = 30 * time.Second
 // Invoke starts a run and returns when it is recorded. It goes on without the
 // caller, until it ends, is aborted or the server stops.
 func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
-	if s.Model == nil {
+	if s.deps.Model == nil {
 		return run.Run{}, ErrNoModel
 	}
 	if !utf8.ValidString(req.Query) || strings.ContainsRune(req.Query, 0) {
 		return run.Run{}, errs.New(errs.Invalid, "query must be UTF-8 without NUL.")
 	}
 	for _, id := range req.History {
-		if _, err := s.Runs.Get(ctx, a, id, nil); err != nil {
+		if _, err := s.deps.Records.Runs.Get(ctx, a, id, nil); err != nil {
 			return run.Run{}, err
 		}
 	}
@@ -90,24 +89,19 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 		return run.Run{}, errs.New(errs.Forbidden, "Programmatic tool calling is off for this request.").
 			Do(decision.Explanation() + " GET /v1/ptc/decision shows every check; with ptc auto, the tools are called plainly.")
 	}
-	if err := s.enter(); err != nil {
+	if err := s.running.enter(); err != nil {
 		return run.Run{}, err
 	}
 	r, err := s.create(ctx, a, req)
 	if err != nil {
-		s.leave()
+		s.running.leave()
 		return run.Run{}, err
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.mu.Lock()
-	s.running[key(r)] = cancel
-	if s.stopped {
-		cancel(errStopped)
-	}
-	s.mu.Unlock()
+	s.running.add(r, cancel)
 	go func() {
-		defer s.leave()
-		defer s.forget(r)
+		defer s.running.leave()
+		defer s.running.forget(r)
 		s.execute(work, a, r, req, decision)
 	}()
 	return r, nil
@@ -115,40 +109,9 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 
 // decide answers whether the model may write code.
 func (s *Service) decide(a actor.Actor, req Request) ptc.Decision {
-	d := s.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
+	d := s.deps.Access.Policy.Decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title})
 	d.Enabled = d.Enabled && req.Code != CodeOff
 	return d
-}
-
-// enter counts a run in, if there is room for it.
-func (s *Service) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.stopped:
-		return ErrStopping
-	case s.active >= s.Settings.MaxRuns:
-		return ErrBusy
-	}
-	s.active++
-	s.work.Add(1)
-	return nil
-}
-
-func (s *Service) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active--
-	s.work.Done()
-}
-
-func key(r run.Run) string { return fmt.Sprintf("%s/%d", r.ResultID, r.Version) }
-
-func (s *Service) forget(r run.Run) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running[key(r)](nil)
-	delete(s.running, key(r))
 }
 
 func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
@@ -157,7 +120,7 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 		words := []rune(req.Query)
 		title = string(words[:min(80, len(words))])
 	}
-	return s.Runs.Create(ctx, a, run.CreateParams{
+	return s.deps.Records.Runs.Create(ctx, a, run.CreateParams{
 		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: req.Input, Toolsets: req.Toolsets, History: req.History,
 		Asked: req.Asked,
 	})
@@ -176,24 +139,24 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 		finish.Status, finish.Errors = run.Failed, []string{"The server stopped. Run it again."}
 	case err != nil:
 		finish.Status, finish.Errors = run.Failed, []string{sentence(err)}
-		s.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", redact.Text(err.Error()))
-	case o.Ending != nil && o.Ending.failed:
-		finish.Status, finish.Errors = run.Failed, []string{o.Ending.answer}
+		s.deps.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", redact.Text(err.Error()))
+	case o.Ending != nil && o.Ending.Failed:
+		finish.Status, finish.Errors = run.Failed, []string{o.Ending.Answer}
 	case o.Ending != nil:
-		finish.Handoff = o.Ending.handoff
+		finish.Handoff = o.Ending.Handoff
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	err = s.DB.InTx(ctx, func(tx database.Tx) error {
+	err = s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
 		if finish.Status == run.Failed {
 			if err := s.tellError(ctx, tx, r, finish.Errors[0]); err != nil {
 				return err
 			}
 		}
-		return s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, finish)
+		return s.deps.Records.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, finish)
 	})
 	if err != nil && !errors.Is(err, run.ErrEnded) {
-		s.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
+		s.deps.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
 	}
 }
 
@@ -202,7 +165,7 @@ func sentence(err error) string {
 	if refusal, ok := errors.AsType[*model.Error](err); ok {
 		return refusal.Error()
 	}
-	for _, known := range []error{ErrLimit, ErrEmpty, ErrCut} {
+	for _, known := range []error{loop.ErrLimit, loop.ErrEmpty, loop.ErrCut} {
 		if errors.Is(err, known) {
 			return err.Error()
 		}
@@ -212,7 +175,7 @@ func sentence(err error) string {
 
 // tellError shows the failure of a run in its stream.
 func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text string) error {
-	_, err := s.Runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Error, Payload: map[string]any{
+	_, err := s.deps.Records.Runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Error, Payload: map[string]any{
 		"error":       map[string]any{"success": false, "errCode": string(errs.Internal), "errMsg": "The run failed."},
 		"originError": text,
 	}})
@@ -230,7 +193,7 @@ const lookAgain = 5 * time.Second
 // abort may arrive at any server.
 func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	woken, unsubscribe := s.Wake.Subscribe(abortTopic(r.ResultID))
+	woken, unsubscribe := s.deps.Records.Wake.Subscribe(abortTopic(r.ResultID))
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -243,9 +206,9 @@ func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop fun
 			case <-woken:
 			case <-tick.C:
 			}
-			now, err := s.Runs.Get(ctx, a, r.ResultID, &r.Version)
+			now, err := s.deps.Records.Runs.Get(ctx, a, r.ResultID, &r.Version)
 			if err == nil && now.Status.Final() {
-				s.cancel(r, run.ErrEnded)
+				s.running.cancel(r, run.ErrEnded)
 				return
 			}
 		}
@@ -257,31 +220,21 @@ func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop fun
 	}
 }
 
-func (s *Service) cancel(r run.Run, cause error) (here bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cancel, here := s.running[key(r)]
-	if here {
-		cancel(cause)
-	}
-	return here
-}
-
 // Abort ends a run of the actor's, wherever it runs. It reports false when it
 // had ended before, and returns run.ErrMissing when there is none.
 func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, version *int) (bool, error) {
-	r, err := s.Runs.Get(ctx, a, resultID, version)
+	r, err := s.deps.Records.Runs.Get(ctx, a, resultID, version)
 	if err != nil {
 		return false, err
 	}
 	if r.Status.Final() {
 		return false, nil
 	}
-	if s.cancel(r, errAborted) {
+	if s.running.cancel(r, errAborted) {
 		return true, nil
 	}
 	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
-		_, _, err = s.Tools.FinishOutside(ctx, a, tool.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
+		_, _, err = s.deps.Tools.FinishOutside(ctx, a, tool.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
 	} else {
 		err = s.abortElsewhere(ctx, a, r)
 	}
@@ -294,21 +247,11 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 // abortElsewhere ends a run of another server's, which sees the end in the
 // database.
 func (s *Service) abortElsewhere(ctx context.Context, a actor.Actor, r run.Run) error {
-	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		err := s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
+	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
+		err := s.deps.Records.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
 		if err != nil {
 			return err
 		}
 		return tx.Notify(abortTopic(r.ResultID))
 	})
-}
-
-func (s *Service) stop(ctx context.Context) error {
-	s.mu.Lock()
-	s.stopped = true
-	for _, cancel := range s.running {
-		cancel(errStopped)
-	}
-	s.mu.Unlock()
-	return lifecycle.Wait(ctx, &s.work)
 }

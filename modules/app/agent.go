@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/agent/builtin"
+	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/program/tables"
@@ -12,14 +14,15 @@ import (
 func (a *App) agents() *agent.Module {
 	c := a.Config
 	d := agent.Deps{
-		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Streams: a.Streams.Service,
-		Billing: a.Credits.Service, Wake: a.Hub,
-		Access: agent.Access{
-			Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service, Files: a.Drive.Service,
+		Records: agent.Records{DB: a.DB, Runs: a.Runs.Service, Streams: a.Streams.Service, Wake: a.Hub},
+		Tools:   a.Tools.Service, Billing: a.Credits.Service,
+		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service},
+		Builtin: builtin.Deps{
+			Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Files: a.Drive.Service,
 			Tables: &tables.Service{Sandbox: a.Engine, Timeout: c.Sandbox.Timeout},
 		},
 		Settings: agent.Settings{
-			Limits: agent.Limits{
+			Limits: loop.Limits{
 				Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Tokens: int64(c.Agent.MaxTokens), Repeats: c.Agent.MaxRepeats,
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},

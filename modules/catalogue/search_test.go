@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/catalogue/cataloguetest"
+	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -180,4 +181,29 @@ Returns: {
 	_, err = c.Help(t.Context(), "sending")
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, `Near are: send_it. search_tools("") lists all.`, refusal.Detail)
+}
+
+// The tools that look things up are what a provider takes, and answer as the
+// catalogue does.
+func TestLookupsAreTools(t *testing.T) {
+	t.Parallel()
+	c := catalogue.New([]toolset.Definition{{Key: "mail", Tools: []toolset.ToolDefinition{
+		{Name: "send", Description: "Sends a letter.", InputSchema: json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`), Callers: toolset.Callers{Code: true}},
+	}}}, nil)
+	answers := map[string]func(arguments string) (string, error){}
+	for _, l := range c.Lookups() {
+		_, err := new(model.Client).Fit(model.Tool{Name: l.Name, Description: l.Description, Schema: json.RawMessage(l.Schema), Own: true})
+		require.NoError(t, err)
+		answers[l.Name] = func(arguments string) (string, error) { return l.Answer(t.Context(), json.RawMessage(arguments)) }
+	}
+	require.Len(t, answers, 2)
+	for name, arguments := range map[string]string{"search_tools": `{"query":"letter"}`, "help": `{"name":"mail.send"}`} {
+		text, err := answers[name](arguments)
+		require.NoError(t, err)
+		require.Contains(t, text, "send(to: str)", name)
+		_, err = answers[name](`[]`)
+		require.Error(t, err, name)
+	}
+	_, err := answers["help"](`{"name":"nothing"}`)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 }

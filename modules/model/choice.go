@@ -6,20 +6,28 @@ import (
 	"slices"
 )
 
-// Choice reads a tool_choice in any of its forms and returns the one that the
-// Responses protocol knows: "auto", "none", "required", a function by its name
-// in the flat form or nested in a member function, and allowed tools.
-// An absent or null choice means "auto".
-func Choice(raw json.RawMessage) (json.RawMessage, error) {
+// Choice says which tools a model may call, and whether it must. The zero value
+// leaves it to the model.
+type Choice struct {
+	raw     json.RawMessage // as the protocol knows it; empty for auto
+	demands bool
+	limited bool     // to names
+	names   []string // that may be called
+}
+
+// ParseChoice reads a tool_choice in any of its forms: "auto", "none",
+// "required", a function by its name in the flat form or nested in a member
+// function, and allowed tools. An absent or null one means "auto".
+func ParseChoice(raw json.RawMessage) (Choice, error) {
 	if len(raw) == 0 || string(raw) == "null" {
-		return json.RawMessage(`"auto"`), nil
+		return Choice{}, nil
 	}
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
 		if !slices.Contains([]string{"auto", "none", "required"}, word) {
-			return nil, fmt.Errorf("tool_choice %q is not auto, none or required", word)
+			return Choice{}, fmt.Errorf("tool_choice %q is not auto, none or required", word)
 		}
-		return raw, nil
+		return Choice{raw: raw, demands: word == "required", limited: word == "none"}, nil
 	}
 	var form struct {
 		Type     string `json:"type"`
@@ -34,57 +42,34 @@ func Choice(raw json.RawMessage) (json.RawMessage, error) {
 		} `json:"tools"`
 	}
 	if err := json.Unmarshal(raw, &form); err != nil {
-		return nil, fmt.Errorf("tool_choice is neither a word nor an object")
+		return Choice{}, fmt.Errorf("tool_choice is neither a word nor an object")
 	}
 	switch {
 	case form.Type == "function" && form.Name != "":
-		return raw, nil
+		return Choice{raw: raw, demands: true, limited: true, names: []string{form.Name}}, nil
 	case form.Type == "function" && form.Function.Name != "":
-		return json.Marshal(map[string]string{"type": "function", "name": form.Function.Name})
+		flat, err := json.Marshal(map[string]string{"type": "function", "name": form.Function.Name})
+		return Choice{raw: flat, demands: true, limited: true, names: []string{form.Function.Name}}, err
 	case form.Type == "allowed_tools" && len(form.Tools) > 0 && (form.Mode == "auto" || form.Mode == "required"):
-		return raw, nil
-	}
-	return nil, fmt.Errorf(`tool_choice of type %q is not {"type":"function","name":…} or {"type":"allowed_tools","mode":…,"tools":[…]}`, form.Type)
-}
-
-// Forced is the function that a choice, as Choice returns it, demands; empty if
-// it demands none.
-func Forced(choice json.RawMessage) string {
-	var form struct {
-		Type string `json:"type"`
-		Name string `json:"name"`
-	}
-	if json.Unmarshal(choice, &form) == nil && form.Type == "function" {
-		return form.Name
-	}
-	return ""
-}
-
-// Allowed reports whether a choice lets a function be called.
-func Allowed(choice json.RawMessage, name string) bool {
-	if string(choice) == `"none"` {
-		return false
-	}
-	var form struct {
-		Type  string `json:"type"`
-		Name  string `json:"name"`
-		Tools []struct {
-			Name string `json:"name"`
-		} `json:"tools"`
-	}
-	if json.Unmarshal(choice, &form) != nil {
-		return true
-	}
-	switch form.Type {
-	case "function":
-		return form.Name == name
-	case "allowed_tools":
+		c := Choice{raw: raw, demands: form.Mode == "required", limited: true}
 		for _, t := range form.Tools {
-			if t.Name == name {
-				return true
-			}
+			c.names = append(c.names, t.Name)
 		}
-		return false
+		return c, nil
 	}
-	return true
+	return Choice{}, fmt.Errorf(`tool_choice of type %q is not {"type":"function","name":…} or {"type":"allowed_tools","mode":…,"tools":[…]}`, form.Type)
+}
+
+// Demands reports whether the model must call something.
+func (c Choice) Demands() bool { return c.demands }
+
+// Allows reports whether a tool may be called.
+func (c Choice) Allows(name string) bool { return !c.limited || slices.Contains(c.names, name) }
+
+// MarshalJSON implements json.Marshaler: the choice as the provider reads it.
+func (c Choice) MarshalJSON() ([]byte, error) {
+	if len(c.raw) == 0 {
+		return []byte(`"auto"`), nil
+	}
+	return c.raw, nil
 }

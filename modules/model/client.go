@@ -104,12 +104,7 @@ func raw(req Request) []option.RequestOption {
 		option.WithJSONSet("include", []string{"reasoning.encrypted_content"}),
 	}
 	if len(req.Tools) > 0 {
-		options = append(options, option.WithJSONSet("tools", req.Tools))
-		choice := req.Choice
-		if len(choice) == 0 {
-			choice = json.RawMessage(`"auto"`)
-		}
-		options = append(options, option.WithJSONSet("tool_choice", choice))
+		options = append(options, option.WithJSONSet("tools", req.Tools), option.WithJSONSet("tool_choice", req.Choice))
 	}
 	return options
 }

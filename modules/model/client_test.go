@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,4 +115,67 @@ func TestRefusals(t *testing.T) {
 	cancel()
 	_, err := client(t, func(http.ResponseWriter, *http.Request) {}).Respond(ctx, model.Request{}, nothing)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The pieces of an answer are passed on as they come, those of a call with its
+// id and name. An answer that breaks off comes again, after a sign that what
+// was passed on does not count.
+func TestPiecesArePassedOn(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"tool_choice":"required"`)
+		require.Contains(t, string(body), `"tools":[{"type":"function","name":"add"`)
+		if asked++; asked == 1 {
+			stream(w, `{"type":"response.output_text.delta","sequence_number":0,"delta":"Los"}`)
+			return
+		}
+		stream(w,
+			`{"type":"response.reasoning_summary_text.delta","sequence_number":0,"delta":"Hm. "}`,
+			`{"type":"response.output_text.delta","sequence_number":1,"delta":"I "}`,
+			`{"type":"response.refusal.delta","sequence_number":2,"delta":"add."}`,
+			`{"type":"response.output_item.added","sequence_number":3,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"add","arguments":""}}`,
+			`{"type":"response.function_call_arguments.delta","sequence_number":4,"item_id":"fc_1","delta":"{\"n\""}`,
+			`{"type":"response.function_call_arguments.delta","sequence_number":5,"item_id":"fc_1","delta":":1}"}`,
+			`{"type":"response.incomplete","sequence_number":6,"response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[],"usage":{"input_tokens":3,"output_tokens":4}}}`)
+	})
+	choice, err := model.ParseChoice(json.RawMessage(`"required"`))
+	require.NoError(t, err)
+	add, err := c.Fit(model.Tool{Name: "add", Description: "Adds.", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	require.NoError(t, err)
+	var got []model.Delta
+	r, err := c.Respond(t.Context(), model.Request{Input: []model.Item{model.User("Add")}, Tools: []model.Definition{add.Definition}, Choice: choice}, func(d model.Delta) { got = append(got, d) })
+	require.NoError(t, err)
+	require.Equal(t, []model.Delta{
+		{Kind: model.Text, Text: "Los"},
+		{Kind: model.Restart},
+		{Kind: model.Reasoning, Text: "Hm. "},
+		{Kind: model.Text, Text: "I "},
+		{Kind: model.Text, Text: "add."},
+		{Kind: model.Arguments, Text: `{"n"`, CallID: "call_1", Name: "add"},
+		{Kind: model.Arguments, Text: ":1}", CallID: "call_1", Name: "add"},
+	}, got)
+	require.Equal(t, "max_output_tokens", r.Incomplete.Reason)
+	var sum model.Usage
+	sum.Add(r.Usage)
+	sum.Add(r.Usage)
+	require.Equal(t, int64(14), sum.Total())
+}
+
+// What a model wrote is in the log when that is asked for, and an answer that
+// cannot be read is an error.
+func TestAnswersInTheLog(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		stream(w, `{"type":"response.completed","sequence_number":0,"response":{"id":"r","model":"m","output":[{"type":"message","password":"hunter2"}],"usage":"many"}}`)
+	}))
+	t.Cleanup(web.Close)
+	c := model.New(model.Config{BaseURL: web.URL, APIKey: "sk-test", Model: "m", LogOutput: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := c.Respond(t.Context(), model.Request{}, nothing)
+	require.ErrorContains(t, err, "unreadable")
+	require.Contains(t, log.String(), "model output")
+	require.NotContains(t, log.String(), "hunter2")
 }

@@ -2,30 +2,14 @@
 // Anything that speaks it works, hosted or local.
 package model
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
-// Item is one element of a conversation, exactly as the provider wrote it or
-// is to read it. Items of unknown types go back unchanged.
-type Item = json.RawMessage
-
-// Tool is a function that a model may call.
-type Tool struct {
-	Type        string          `json:"type"` // "function"
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-	Strict      bool            `json:"strict"`
-}
+import "fmt"
 
 // Request asks for the next items of a conversation.
 type Request struct {
 	Input []Item
-	Tools []Tool
-	// Choice says which tools must be called: see Choice.
-	Choice json.RawMessage
+	Tools []Definition
+	// Choice says which of the tools may be called, and whether one must be.
+	Choice Choice
 	// Parallel lets the model call several tools at once.
 	Parallel bool
 }

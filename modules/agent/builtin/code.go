@@ -1,22 +1,29 @@
-package agent
+package builtin
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
+	"github.com/portico-run/portico/modules/agent/live"
+	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
 
-// executeCode is the name of the tool that runs programs, execCode another one
-// that it is called by.
-const (
-	executeCode = "execute_code"
-	execCode    = "exec_code"
-)
+// code runs what the model writes: programs, and the interpreter whose
+// variables survive.
+type code struct {
+	programs     Programs
+	interpreters Interpreters
+	logger       *slog.Logger
+	calls        *live.Calls
+	task         Task
+}
 
 // installed is what programs import besides the standard library: the packages
 // of configs/sandbox/requirements.txt that are not indented, by the names that
@@ -24,53 +31,50 @@ const (
 const installed = "numpy, pandas, scipy, sklearn, statsmodels, sympy, matplotlib, seaborn, plotly, pyarrow, duckdb, cv2, openpyxl, xlsxwriter, " +
 	"docx, pptx, pypdf, pdfplumber, reportlab, bs4, lxml, tabulate"
 
-// code is the tool that runs programs.
-func (j *job) code() Tool {
+// program is the tool that runs programs, which are given functions.
+func (c code) program(m Mode, functions []tool.Function) loop.Tool {
 	description := "Run a Python program. Tools are called inside it; only what it prints comes back. Programs share no variables. " +
 		"Installed: " + installed + "; nothing can be added."
-	if j.minimal() {
+	if m.Minimal {
 		description += " The system message has the signatures of the functions that it can call; in a program, print(search_tools(\"words\")) finds tools " +
 			"and print(help(\"name\")) tells all about one."
 	}
-	return Tool{
-		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description, toolset: tool.Program, method: tool.Program,
+	return loop.Tool{
+		Name: c.task.CodeTool, Own: true, Description: description, Toolset: tool.Program, Method: tool.Program,
+		// Two that write the files of a canvas would get in each other's way.
+		Serial: c.task.canvas() != "",
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string"},
 			"timeout":{"type":["integer","null"],"description":"In seconds; null for the usual limit"}},
 			"required":["code","timeout"],"additionalProperties":false}`),
-		Run: func(ctx context.Context, c Call) (string, error) {
+		Run: func(ctx context.Context, call loop.Call) (string, error) {
 			var in struct {
 				Code    string
 				Timeout *int
 			}
-			if err := json.Unmarshal(c.Arguments, &in); err != nil {
+			if err := json.Unmarshal(call.Arguments, &in); err != nil {
 				return "", err
 			}
-			o, err := j.service.Programs.Execute(ctx, j.actor, j.program(c, in.Code, value(in.Timeout, 0)))
+			o, err := c.programs.Execute(ctx, c.task.Actor, c.request(call, in.Code, value(in.Timeout, 0), functions))
 			if err != nil {
 				return "", err
 			}
-			c.Recorded(o.CallID)
 			text, failed := result(o)
-			j.live.given(ctx, o.CallID, text)
+			c.calls.Given(ctx, call, o.CallID, text)
 			return text, failed
 		},
 	}
 }
 
-// changesFiles reports whether tools that write the files of the canvas would
-// get in each other's way.
-func (j *job) changesFiles() bool { return j.run.CanvasID != "" }
-
-// program is code of the model's as a program of this run.
-func (j *job) program(c Call, code string, timeout int) program.Request {
+// request is code of the model's as a program of this run.
+func (c code) request(call loop.Call, text string, timeout int, functions []tool.Function) program.Request {
 	req := program.Request{
-		Code: code, Language: sandbox.Python, Toolsets: j.toolsets, Timeout: j.service.Settings.CodeTimeout,
-		ResultID: j.run.ResultID, CanvasID: j.run.CanvasID, Title: j.title, Functions: j.functions(),
-		Selected: j.selected, Shown: j.live.shownAs(c.ID),
+		Code: text, Language: sandbox.Python, Toolsets: c.task.Toolsets, Timeout: c.task.CodeTimeout,
+		ResultID: c.task.Run.ResultID, CanvasID: c.task.canvas(), Title: c.task.Title, Functions: functions,
+		Selected: c.task.Selected, Shown: c.calls.Shown(call),
 	}
 	if timeout > 0 {
-		req.Timeout = seconds(timeout)
+		req.Timeout = time.Duration(timeout) * time.Second
 	}
 	return req
 }

@@ -1,4 +1,5 @@
-package agent
+// Package prompt writes what a model is told before anything else.
+package prompt
 
 import (
 	"fmt"
@@ -14,7 +15,7 @@ type Prompt struct {
 	Files bool
 	// Sequential forbids calls that run beside each other.
 	Sequential bool
-	Toolsets   []Described
+	Toolsets   []Toolset
 	// CodeTool is the name of the tool that runs programs; empty for
 	// execute_code.
 	CodeTool string
@@ -28,10 +29,16 @@ type Prompt struct {
 	Missing []string
 }
 
-// Described is a toolset as the prompt shows it: its documentation, which is of
+// Names of the tool that runs programs.
+const (
+	ExecuteCode = "execute_code"
+	ExecCode    = "exec_code"
+)
+
+// Toolset is a toolset as the prompt shows it: its documentation, which is of
 // its class; or a line for each function; or, where both are too long, how many
 // there are.
-type Described struct {
+type Toolset struct {
 	Key   string
 	Docs  string
 	Lines []string
@@ -45,15 +52,15 @@ type Described struct {
 // bytes: about 12,000 tokens.
 const maxDescribed = 48 << 10
 
-// fit shortens what is longer than limit: lines take the place of
-// documentation, and where they are too long as well, the largest toolsets are
-// only named.
-func fit(list []Described, limit int) []Described {
+// Fit shortens descriptions that are longer than a prompt may have: lines take
+// the place of documentation, and where they are too long as well, the largest
+// toolsets are only named.
+func Fit(list []Toolset) []Toolset {
 	total := 0
 	for _, d := range list {
 		total += len(d.String())
 	}
-	if total <= limit {
+	if total <= maxDescribed {
 		return list
 	}
 	list, total = slices.Clone(list), 0
@@ -65,7 +72,7 @@ func fit(list []Described, limit int) []Described {
 	}
 	slices.SortStableFunc(longest, func(a, b int) int { return len(list[b].String()) - len(list[a].String()) })
 	for _, i := range longest {
-		if total <= limit {
+		if total <= maxDescribed {
 			break
 		}
 		total -= len(list[i].String())
@@ -76,7 +83,7 @@ func fit(list []Described, limit int) []Described {
 }
 
 // String is the toolset's part of the prompt.
-func (d Described) String() string {
+func (d Toolset) String() string {
 	switch {
 	case d.Docs != "":
 		return "\n" + strings.TrimSpace(d.Docs) + "\n"
@@ -149,7 +156,7 @@ Keys and credentials are not needed; calls are authenticated. Do not sleep and d
 
 func (p Prompt) codeTool() string {
 	if p.CodeTool == "" {
-		return executeCode
+		return ExecuteCode
 	}
 	return p.CodeTool
 }
@@ -193,7 +200,7 @@ func (p Prompt) order() string {
 		return "Make one call after the other, always. No thread pools and no other way of making calls at once.\n"
 	}
 	call := "tool(name=item)"
-	if len(p.Toolsets) > 0 && !slices.ContainsFunc(p.Toolsets, func(t Described) bool { return t.Docs == "" }) {
+	if len(p.Toolsets) > 0 && !slices.ContainsFunc(p.Toolsets, func(t Toolset) bool { return t.Docs == "" }) {
 		call = "Class.tool(name=item)"
 	}
 	return `First ask whether calls depend on each other: one that needs the output of another comes after it. Then ask what they do: anything that changes something (write, create, update, delete, send, post, upload) is made alone, one after the other, even if it is independent. Only calls that read (list, get, search, query, fetch, find, retrieve) and are independent may run at once, in this form:

@@ -1,11 +1,10 @@
-// Package agent lets a language model work with tools: it asks the model,
+// Package loop lets a language model work with tools: it asks the model,
 // executes the calls of the answer, gives the outputs back, and so on until
-// the model has nothing more to call.
-package agent
+// the model has nothing more to call. It knows no database.
+package loop
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,10 +75,9 @@ type Loop struct {
 	System string
 	Tools  *Tools
 	Limits Limits
-	// Choice is a tool_choice as model.Choice returns it, empty for auto. One
-	// that demands a call holds for the first request of a turn; otherwise the
-	// turn would have no end.
-	Choice json.RawMessage
+	// Choice says which tools may be called. One that demands a call holds for
+	// the first request of a turn; otherwise the turn would have no end.
+	Choice model.Choice
 	// OneByOne refuses all calls of an answer but the first.
 	OneByOne bool
 	Observer Observer
@@ -119,13 +117,9 @@ func (l *Loop) Turn(ctx context.Context, history []model.Item, message string) (
 	begin := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, limits.Wall, errWall)
 	defer cancel()
-	user, err := json.Marshal(map[string]any{"type": "message", "role": "user", "content": message})
-	if err != nil {
-		return Outcome{History: history}, err
-	}
 	t := turn{loop: l, limits: limits, begin: begin, system: l.System, tools: l.Tools}
-	t.History = append(append(t.History, history...), user)
-	err = t.run(ctx)
+	t.History = append(append(t.History, history...), model.User(message))
+	err := t.run(ctx)
 	if errors.Is(context.Cause(ctx), errWall) && err != nil {
 		err = fmt.Errorf("%w: it took %s, the limit is %s (%s)", ErrLimit, time.Since(begin).Round(time.Millisecond), limits.Wall, t.numbers())
 	}
@@ -168,46 +162,15 @@ func (t *turn) run(ctx context.Context) error {
 		if err := t.answer(ctx, calls, choice); err != nil || t.ended {
 			return err
 		}
-		if demands(choice) {
-			choice = nil
+		if choice.Demands() {
+			choice = model.Choice{}
 		}
 	}
 }
 
-// demands reports whether a choice makes the model call something.
-func demands(choice json.RawMessage) bool {
-	var mode struct {
-		Mode string `json:"mode"`
-	}
-	_ = json.Unmarshal(choice, &mode) // a word has none
-	return string(choice) == `"required"` || model.Forced(choice) != "" || mode.Mode == "required"
-}
-
-// output is what is read of an item.
-type output struct {
-	Type    string `json:"type"`
-	Content []struct {
-		Type    string `json:"type"`
-		Text    string `json:"text"`
-		Refusal string `json:"refusal"`
-	} `json:"content"`
-	CallID    string `json:"call_id"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-}
-
-// call is a call before anything is known of its arguments.
-func (o output) call() Call {
-	arguments := json.RawMessage(o.Arguments)
-	if !json.Valid(arguments) {
-		arguments, _ = json.Marshal(o.Arguments) // texts always marshal
-	}
-	return Call{ID: o.CallID, Name: o.Name, Arguments: arguments, record: new(string)}
-}
-
 // ask sends one request and takes its answer into the history. It returns the
 // calls in it.
-func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error) {
+func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, error) {
 	if t.loop.Refresh != nil && t.Requests > 0 {
 		if system, tools, changed := t.loop.Refresh(ctx); changed {
 			t.system, t.tools = system, tools
@@ -215,11 +178,7 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 	}
 	input := t.History
 	if t.system != "" {
-		system, err := json.Marshal(map[string]any{"type": "message", "role": "system", "content": t.system})
-		if err != nil {
-			return nil, err
-		}
-		input = append([]model.Item{system}, t.History...)
+		input = append([]model.Item{model.System(t.system)}, t.History...)
 	}
 	r, err := t.loop.Model.Respond(ctx, model.Request{
 		Input: input, Tools: t.tools.Definitions(), Choice: choice, Parallel: !t.loop.OneByOne,
@@ -232,7 +191,7 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 	t.Model = r.Model
 	observed := t.loop.Observer.Answered(ctx, r)
 	t.History = append(t.History, r.Output...)
-	text, calls := read(r.Output)
+	text, calls := r.Read()
 	switch {
 	case observed != nil:
 		t.refuse(ctx, calls, "not executed: the answer could not be recorded")
@@ -254,29 +213,8 @@ func (t *turn) ask(ctx context.Context, choice json.RawMessage) ([]output, error
 	return calls, nil
 }
 
-// read returns the words and the calls of an answer.
-func read(items []model.Item) (string, []output) {
-	var calls []output
-	var text strings.Builder
-	for _, raw := range items {
-		var o output
-		if json.Unmarshal(raw, &o) != nil {
-			continue // of a form that nobody here knows; it goes back as it is
-		}
-		switch o.Type {
-		case "message":
-			for _, part := range o.Content {
-				text.WriteString(part.Text + part.Refusal)
-			}
-		case "function_call":
-			calls = append(calls, o)
-		}
-	}
-	return text.String(), calls
-}
-
 // stop judges the limits that hold before calls are executed.
-func (t *turn) stop(calls []output) error {
+func (t *turn) stop(calls []model.Call) error {
 	if used := t.Usage.Total(); used >= t.limits.Tokens {
 		return fmt.Errorf("%w: it used %d tokens, the limit is %d (%s)", ErrLimit, used, t.limits.Tokens, t.numbers())
 	}
@@ -296,17 +234,13 @@ func (t *turn) stop(calls []output) error {
 }
 
 // refuse gives every call an output, so that the history can be continued.
-func (t *turn) refuse(ctx context.Context, calls []output, why string) {
+func (t *turn) refuse(ctx context.Context, calls []model.Call, why string) {
 	for _, c := range calls {
-		t.tell(ctx, c.call(), Refusal{Reason: why})
-		t.put(c.CallID, why)
+		t.tell(ctx, CallOf(c), Refusal{Reason: why})
+		t.put(c.ID, why)
 	}
 }
 
 func (t *turn) put(callID, text string) {
-	item, err := json.Marshal(map[string]string{"type": "function_call_output", "call_id": callID, "output": text})
-	if err != nil {
-		return // texts always marshal
-	}
-	t.History = append(t.History, item)
+	t.History = append(t.History, model.Output(callID, text))
 }

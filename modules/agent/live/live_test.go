@@ -1,4 +1,4 @@
-package agent_test
+package live_test
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
-	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/modules/agent/live"
+	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
@@ -25,7 +27,14 @@ import (
 type gratis struct{}
 
 func (gratis) ChargeModel(context.Context, database.Tx, billing.ModelCharge) error { return nil }
-func (gratis) AdmitModel(context.Context, string, string, int) error               { return nil }
+
+// show is what a run is shown with in these tests.
+func show(db *database.DB, runs *run.Service) live.Deps {
+	return live.Deps{
+		DB: db, Runs: runs, Billing: gratis{}, Flush: time.Millisecond, NewCallID: func() string { return ids.Calls{}.New(ids.Agent) },
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
 
 // A model that writes does not wait for the database: while a transaction holds
 // the run, its pieces are taken at once. They are shown in order afterwards,
@@ -40,8 +49,8 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
 		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Slow"})
 		require.NoError(t, err)
-		s := &agent.Service{Deps: agent.Deps{DB: db, Runs: runs, Tools: &tools.Service{}, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond}}}
-		live, stop := agent.NewLive(t.Context(), s, r, func(name string, _ tools.Shown) { t.Errorf("%s is abandoned", name) })
+		writer := live.New(t.Context(), show(db, runs), r)
+		writer.Abandoned = func(_ context.Context, c loop.Call, _ tools.Shown) { t.Errorf("%s is abandoned", c.Name) }
 
 		held, release := make(chan struct{}), make(chan struct{})
 		slow := make(chan error, 1)
@@ -63,11 +72,11 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 			for n := range 2000 {
 				piece := fmt.Sprintf("%d ", n)
 				want.WriteString(piece)
-				live.Delta(model.Delta{Kind: model.Text, Text: piece})
+				writer.Delta(model.Delta{Kind: model.Text, Text: piece})
 				<-pace.C
 			}
-			live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
-			live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "}"})
+			writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+			writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "}"})
 		}()
 		select {
 		case <-taken:
@@ -77,8 +86,8 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		close(release)
 		<-taken
 		require.NoError(t, <-slow)
-		require.NoError(t, live.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
-		stop()
+		require.NoError(t, writer.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
+		writer.Close()
 
 		events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 10_000)
 		require.NoError(t, err)
@@ -124,11 +133,9 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
 		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Broken"})
 		require.NoError(t, err)
-		s := &agent.Service{Deps: agent.Deps{
-			DB: db, Runs: runs, Tools: &tools.Service{}, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond},
-		}}
+		writer := live.New(t.Context(), show(db, runs), r)
 		ended := make(chan gaveUp, 10)
-		live, stop := agent.NewLive(t.Context(), s, r, func(name string, shown tools.Shown) { ended <- gaveUp{name, shown} })
+		writer.Abandoned = func(_ context.Context, c loop.Call, shown tools.Shown) { ended <- gaveUp{c.Name, shown} }
 
 		// shown waits for the nth event about a call and returns its id and number.
 		shown := func(n int) tools.Shown {
@@ -150,16 +157,16 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 			}, 10*time.Second, time.Millisecond)
 			return of
 		}
-		live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+		writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
 		first := shown(1)
-		live.Delta(model.Delta{Kind: model.Restart})
+		writer.Delta(model.Delta{Kind: model.Restart})
 		require.Equal(t, gaveUp{"a", first}, <-ended)
 
-		live.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+		writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
 		second := shown(2)
 		require.NotEqual(t, first.CallID, second.CallID)
-		live.Delta(model.Delta{Kind: model.Text, Text: "Half of"})
-		stop()
+		writer.Delta(model.Delta{Kind: model.Text, Text: "Half of"})
+		writer.Close()
 		require.Equal(t, gaveUp{"a", second}, <-ended)
 		messages, err := runs.Messages(t.Context(), anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
 		require.NoError(t, err)

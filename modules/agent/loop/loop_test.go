@@ -1,4 +1,4 @@
-package agent_test
+package loop_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/dev/scripted"
-	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/model"
 )
 
@@ -52,15 +52,15 @@ func (r *recorder) Answered(_ context.Context, m model.Response) error {
 	return r.broken
 }
 
-func (r *recorder) Called(_ context.Context, c agent.Call) { r.note("call %s %s", c.Name, c.Arguments) }
+func (r *recorder) Called(_ context.Context, c loop.Call) { r.note("call %s %s", c.Name, c.Arguments) }
 
-func (r *recorder) Returned(_ context.Context, c agent.Call, _ string, err error) {
+func (r *recorder) Returned(_ context.Context, c loop.Call, _ string, err error) {
 	r.note("return %s %v", c.Name, err)
 }
 
 // setting is a loop with a scripted model behind the official client.
 type setting struct {
-	*agent.Loop
+	*loop.Loop
 	server   *scripted.Server
 	recorder *recorder
 	log      *strings.Builder
@@ -68,7 +68,7 @@ type setting struct {
 
 const noSchema = `{"type":"object","properties":{},"required":[],"additionalProperties":false}`
 
-func set(t *testing.T, script string, tools ...agent.Tool) setting {
+func set(t *testing.T, script string, tools ...loop.Tool) setting {
 	t.Helper()
 	parsed, err := scripted.Parse([]byte("name: test\nturns:\n" + script))
 	require.NoError(t, err)
@@ -80,17 +80,17 @@ func set(t *testing.T, script string, tools ...agent.Tool) setting {
 		BaseURL: web.URL + "/v1", APIKey: "sk-secret-key", Model: "any", Retries: 2, Timeout: 10 * time.Second,
 		Headers: map[string]string{"X-Secret": "header-secret"}, Logger: slog.New(slog.NewTextHandler(log, nil)), LogOutput: true,
 	})
-	list, err := agent.NewTools(tools...)
+	list, err := loop.NewTools(new(model.Client), tools...)
 	require.NoError(t, err)
 	r := &recorder{}
-	return setting{&agent.Loop{Model: client, System: "You are a test.", Tools: list, Observer: r}, server, r, log}
+	return setting{&loop.Loop{Model: client, System: "You are a test.", Tools: list, Observer: r}, server, r, log}
 }
 
-func tool(name string, run func(ctx context.Context, c agent.Call) (string, error)) agent.Tool {
-	return agent.Tool{Name: name, Description: "Does it.", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`), Run: run}
+func tool(name string, run func(ctx context.Context, c loop.Call) (string, error)) loop.Tool {
+	return loop.Tool{Name: name, Description: "Does it.", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`), Run: run}
 }
 
-func echo(_ context.Context, c agent.Call) (string, error) { return "got " + string(c.Arguments), nil }
+func echo(_ context.Context, c loop.Call) (string, error) { return "got " + string(c.Arguments), nil }
 
 // sent is the input of one request.
 func (s setting) sent(t *testing.T, n int) []map[string]any {
@@ -179,12 +179,12 @@ func TestEmptyAnswers(t *testing.T) {
 	for name, output := range map[string]string{"nothing": "[]", "no words": "[{reasoning: hm}]"} {
 		s := set(t, "- output: "+output)
 		o, err := s.Turn(t.Context(), nil, "Hi")
-		require.ErrorIs(t, err, agent.ErrEmpty, name)
+		require.ErrorIs(t, err, loop.ErrEmpty, name)
 		require.Equal(t, 1, o.Requests)
 	}
 	s := set(t, "- output: [{text: 'Half of'}]\n  incomplete: max_output_tokens")
 	_, err := s.Turn(t.Context(), nil, "Hi")
-	require.ErrorIs(t, err, agent.ErrCut)
+	require.ErrorIs(t, err, loop.ErrCut)
 	require.ErrorContains(t, err, "max_output_tokens")
 }
 
@@ -194,7 +194,7 @@ func TestParallelCalls(t *testing.T) {
 	t.Parallel()
 	var together, most atomic.Int64
 	all := make(chan struct{})
-	slow := func(ctx context.Context, c agent.Call) (string, error) {
+	slow := func(ctx context.Context, c loop.Call) (string, error) {
 		if n := together.Add(1); n == 3 {
 			close(all)
 		}
@@ -227,7 +227,7 @@ func TestFailuresStayAlone(t *testing.T) {
 	t.Parallel()
 	var inside, overlaps atomic.Int64
 	var order []string // of serial calls; only one runs at a time
-	serial := tool("serial", func(_ context.Context, c agent.Call) (string, error) {
+	serial := tool("serial", func(_ context.Context, c loop.Call) (string, error) {
 		order = append(order, string(c.Arguments))
 		if inside.Add(1) > 1 {
 			overlaps.Add(1)
@@ -241,8 +241,8 @@ func TestFailuresStayAlone(t *testing.T) {
 - expect: ["Error: it is broken\npartial", "Error: the tool failed inside", "alone", "there is no tool \"nothing\". The tools are: fails, panics, serial."]
   reject: ["secret of the panic"]
   output: [{text: "Recovered."}]
-`, tool("fails", func(context.Context, agent.Call) (string, error) { return "partial", errors.New("it is broken") }),
-		tool("panics", func(context.Context, agent.Call) (string, error) { panic("secret of the panic") }), serial)
+`, tool("fails", func(context.Context, loop.Call) (string, error) { return "partial", errors.New("it is broken") }),
+		tool("panics", func(context.Context, loop.Call) (string, error) { panic("secret of the panic") }), serial)
 	o, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
 	require.Equal(t, "Recovered.", o.Text)
@@ -258,7 +258,7 @@ func TestWrongArguments(t *testing.T) {
 - output: [{call: {name: count, raw: '{"n": '}}, {call: {name: count, raw: '[1]'}}, {call: {name: count, raw: '{"n":"five"}'}}, {call: {name: count, raw: 'null'}}]
 - expect: ["are not valid JSON", "must be a JSON object", "do not fit: n: "]
   output: [{text: "Sorry."}]
-`, tool("count", func(context.Context, agent.Call) (string, error) { executed = true; return "", nil }))
+`, tool("count", func(context.Context, loop.Call) (string, error) { executed = true; return "", nil }))
 	o, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
 	require.Equal(t, "Sorry.", o.Text)
@@ -272,7 +272,7 @@ func TestRandomArguments(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same texts each time
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `:`, `,`, `n`, `"n"`, `1`, `-`, `1e9`, `null`, `true`, `\u00`, `\`, "\x00", "\xff", `ä`, ` `, "\n", `{"n":1}`, `{"n":null}`, `1.5`, `99999999999999999999`}
 	var bad atomic.Int64
-	run := func(_ context.Context, c agent.Call) (string, error) {
+	run := func(_ context.Context, c loop.Call) (string, error) {
 		var v map[string]any
 		if json.Unmarshal(c.Arguments, &v) != nil || v == nil {
 			bad.Add(1)
@@ -280,9 +280,9 @@ func TestRandomArguments(t *testing.T) {
 		return "ok", nil
 	}
 	m := &canned{}
-	tools, err := agent.NewTools(tool("count", run))
+	tools, err := loop.NewTools(new(model.Client), tool("count", run))
 	require.NoError(t, err)
-	loop := &agent.Loop{Model: m, Tools: tools, Observer: &recorder{}, Limits: agent.Limits{Requests: 3}}
+	l := &loop.Loop{Model: m, Tools: tools, Observer: &recorder{}, Limits: loop.Limits{Requests: 3}}
 	for range 100 {
 		m.calls = nil
 		for n := range 100 {
@@ -293,7 +293,7 @@ func TestRandomArguments(t *testing.T) {
 			m.calls = append(m.calls, call(t, fmt.Sprint("c", n), "count", text.String()))
 		}
 		m.asked = 0
-		o, err := loop.Turn(t.Context(), nil, "Go")
+		o, err := l.Turn(t.Context(), nil, "Go")
 		require.NoError(t, err)
 		require.Equal(t, 100, o.Calls)
 		require.Len(t, o.History, 1+100+100+1)
@@ -339,7 +339,7 @@ func TestChoices(t *testing.T) {
 		`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"echo"}]}`: {true, false},
 	} {
 		s := set(t, script, tool("echo", echo), tool("other", echo))
-		choice, err := model.Choice(json.RawMessage(raw))
+		choice, err := model.ParseChoice(json.RawMessage(raw))
 		require.NoError(t, err, raw)
 		s.Choice = choice
 		o, err := s.Turn(t.Context(), nil, "Go")
@@ -357,7 +357,7 @@ func TestChoices(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`"maybe"`, `5`, `{"type":"function"}`, `{"type":"x"}`, `{"type":"allowed_tools","mode":"auto"}`} {
-		_, err := model.Choice(json.RawMessage(bad))
+		_, err := model.ParseChoice(json.RawMessage(bad))
 		require.Error(t, err, bad)
 	}
 	s := set(t, script, tool("echo", echo), tool("other", echo))
@@ -382,27 +382,27 @@ func TestLimits(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		script string
-		limits agent.Limits
+		limits loop.Limits
 		want   string
 	}{
-		"requests": {counting.String(), agent.Limits{Requests: 4}, "asked 4 times, the limit is 4 (4 requests, 4 calls, 600 tokens)"},
-		"tokens":   {counting.String(), agent.Limits{Tokens: 400}, "used 450 tokens, the limit is 400 (3 requests, 2 calls, 450 tokens)"},
-		"repeats":  {repeat, agent.Limits{Repeats: 3}, "same calls 4 times in a row, the limit is 3 (4 requests, 3 calls"},
+		"requests": {counting.String(), loop.Limits{Requests: 4}, "asked 4 times, the limit is 4 (4 requests, 4 calls, 600 tokens)"},
+		"tokens":   {counting.String(), loop.Limits{Tokens: 400}, "used 450 tokens, the limit is 400 (3 requests, 2 calls, 450 tokens)"},
+		"repeats":  {repeat, loop.Limits{Repeats: 3}, "same calls 4 times in a row, the limit is 3 (4 requests, 3 calls"},
 	} {
 		s := set(t, c.script, tool("echo", echo))
 		s.Limits = c.limits
 		o, err := s.Turn(t.Context(), nil, "Go")
-		require.ErrorIs(t, err, agent.ErrLimit, name)
+		require.ErrorIs(t, err, loop.ErrLimit, name)
 		require.ErrorContains(t, err, c.want, name)
 		consistent(t, o.History)
 	}
-	s := set(t, "- output: [{call: {name: waits}}]", tool("waits", func(ctx context.Context, _ agent.Call) (string, error) {
+	s := set(t, "- output: [{call: {name: waits}}]", tool("waits", func(ctx context.Context, _ loop.Call) (string, error) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	}))
 	s.Limits.Wall = 300 * time.Millisecond
 	o, err := s.Turn(t.Context(), nil, "Go")
-	require.ErrorIs(t, err, agent.ErrLimit)
+	require.ErrorIs(t, err, loop.ErrLimit)
 	require.ErrorContains(t, err, "the limit is 300ms (1 requests, 1 calls")
 	consistent(t, o.History)
 }
@@ -439,7 +439,7 @@ func TestRetries(t *testing.T) {
 - fail: [{status: 503, message: overloaded, retryAfter: "0.01"}]
   break: 1
   output: [{text: "Done at last."}]
-`, tool("count", func(context.Context, agent.Call) (string, error) { calls.Add(1); return "1", nil }))
+`, tool("count", func(context.Context, loop.Call) (string, error) { calls.Add(1); return "1", nil }))
 	o, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
 	require.Equal(t, "Done at last.", o.Text)
@@ -473,7 +473,7 @@ func TestAbort(t *testing.T) {
 	t.Parallel()
 	ctx, abort := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	s := set(t, "- output: [{call: {name: waits}}]", tool("waits", func(ctx context.Context, _ agent.Call) (string, error) {
+	s := set(t, "- output: [{call: {name: waits}}]", tool("waits", func(ctx context.Context, _ loop.Call) (string, error) {
 		abort()
 		<-ctx.Done()
 		close(ended)
@@ -492,13 +492,13 @@ func TestLongOutputs(t *testing.T) {
 - output: [{call: {name: long}}, {call: {name: object}}, {call: {name: lost}}]
 - expect: ["bytes are left out here", "[The whole is 1048576 bytes; read_tool_result with call_id \"agent:1\" reads all of it.]"]
   output: [{text: ok}]
-`, tool("long", func(_ context.Context, c agent.Call) (string, error) {
+`, tool("long", func(_ context.Context, c loop.Call) (string, error) {
 		c.Recorded("agent:1")
 		return strings.Repeat("x", 1<<20), nil
-	}), tool("object", func(_ context.Context, c agent.Call) (string, error) {
+	}), tool("object", func(_ context.Context, c loop.Call) (string, error) {
 		c.Recorded("agent:2")
 		return `{"list":[` + strings.Repeat("123,", 10_000) + `0]}`, nil
-	}), tool("lost", func(context.Context, agent.Call) (string, error) { return "", errors.New(strings.Repeat("e", 10_000)) }))
+	}), tool("lost", func(context.Context, loop.Call) (string, error) { return "", errors.New(strings.Repeat("e", 10_000)) }))
 	s.Limits.Output = 1000
 	_, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
@@ -524,24 +524,24 @@ func TestLongOutputs(t *testing.T) {
 func TestRegistration(t *testing.T) {
 	t.Parallel()
 	good := tool("good", echo)
-	for want, change := range map[string]func(*agent.Tool){
-		"its name must be": func(x *agent.Tool) { x.Name = "a b" },
-		"it has no descr":  func(x *agent.Tool) { x.Description = " " },
-		"nothing executes": func(x *agent.Tool) { x.Run = nil },
-		"required is required to be supplied and to be an array including every key in properties": func(x *agent.Tool) {
+	for want, change := range map[string]func(*loop.Tool){
+		"its name must be": func(x *loop.Tool) { x.Name = "a b" },
+		"it has no descr":  func(x *loop.Tool) { x.Description = " " },
+		"nothing executes": func(x *loop.Tool) { x.Run = nil },
+		"required is required to be supplied and to be an array including every key in properties": func(x *loop.Tool) {
 			x.Own, x.Schema = true, json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}},"required":[],"additionalProperties":false}`)
 		},
 	} {
 		bad := good
 		change(&bad)
-		_, err := agent.NewTools(bad)
+		_, err := loop.NewTools(new(model.Client), bad)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := agent.NewTools(good, good)
+	_, err := loop.NewTools(new(model.Client), good, good)
 	require.ErrorContains(t, err, "two of this name")
 	broken := good
 	broken.Name, broken.Schema = "broken", json.RawMessage(`{"type":"nothing"}`)
-	some, err := agent.NewTools(good, broken)
+	some, err := loop.NewTools(new(model.Client), good, broken)
 	require.NoError(t, err, "what cannot be used does not cost the rest")
 	require.Len(t, some.Definitions(), 1)
 	require.Len(t, some.Notes, 1)
@@ -550,7 +550,7 @@ func TestRegistration(t *testing.T) {
 	open.Name, open.Schema = "open", json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":true}}}`)
 	own := good
 	own.Name, own.Own, own.Schema = "own", true, json.RawMessage(noSchema)
-	tools, err := agent.NewTools(good, open, own)
+	tools, err := loop.NewTools(new(model.Client), good, open, own)
 	require.NoError(t, err)
 	require.Equal(t, []string{"open is not strict: a is a map with keys of the caller's"}, tools.Notes)
 	definitions := tools.Definitions()
@@ -571,10 +571,10 @@ func TestToolsChange(t *testing.T) {
 - expect: ["there is no tool \"before\". The tools are: after."]
   output: [{text: ok}]
 `, tool("before", echo))
-	changed, err := agent.NewTools(tool("after", echo))
+	changed, err := loop.NewTools(new(model.Client), tool("after", echo))
 	require.NoError(t, err)
 	asked := 0
-	s.Refresh = func(context.Context) (string, *agent.Tools, bool) {
+	s.Refresh = func(context.Context) (string, *loop.Tools, bool) {
 		asked++
 		return "You are new.", changed, asked == 1
 	}
@@ -590,19 +590,19 @@ func TestToolsThatConflictDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var inside, most atomic.Int64
-		slow := tool("slow", func(context.Context, agent.Call) (string, error) {
+		slow := tool("slow", func(context.Context, loop.Call) (string, error) {
 			most.Store(max(most.Load(), inside.Add(1)))
 			defer inside.Add(-1)
 			<-time.After(time.Second) // it passes when everything else waits
 			return "done", nil
 		})
 		slow.Serial = true
-		tools, err := agent.NewTools(slow)
+		tools, err := loop.NewTools(new(model.Client), slow)
 		require.NoError(t, err)
 		m := &canned{calls: []model.Item{call(t, "a", "slow", `{"n":1}`), call(t, "b", "slow", `{"n":2}`), call(t, "c", "slow", `{"n":3}`)}}
-		loop := &agent.Loop{Model: m, Tools: tools, Observer: &recorder{}}
+		l := &loop.Loop{Model: m, Tools: tools, Observer: &recorder{}}
 		begin := time.Now()
-		o, err := loop.Turn(t.Context(), nil, "Go")
+		o, err := l.Turn(t.Context(), nil, "Go")
 		require.NoError(t, err)
 		require.Equal(t, 3, o.Calls)
 		require.Equal(t, int64(1), most.Load())

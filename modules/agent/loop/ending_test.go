@@ -1,4 +1,4 @@
-package agent_test
+package loop_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/agent/loop"
 )
 
 // A call that ends the turn is executed after the others of its answer, in
@@ -15,7 +15,7 @@ import (
 // one is not executed.
 func TestACallEndsTheTurn(t *testing.T) {
 	t.Parallel()
-	last := tool("last", func(context.Context, agent.Call) (string, error) { return "The answer.", nil })
+	last := tool("last", func(context.Context, loop.Call) (string, error) { return "The answer.", nil })
 	last.Ends = true
 	s := set(t, `
 - output: [{text: "Wait."}, {call: {name: last, arguments: {n: 1}}}, {call: {name: echo, arguments: {n: 2}}}, {call: {name: last, arguments: {n: 3}}}]
@@ -33,7 +33,7 @@ func TestACallEndsTheTurn(t *testing.T) {
 func TestACallThatFailsDoesNotEndTheTurn(t *testing.T) {
 	t.Parallel()
 	tries := 0
-	last := tool("last", func(context.Context, agent.Call) (string, error) {
+	last := tool("last", func(context.Context, loop.Call) (string, error) {
 		if tries++; tries == 1 {
 			return "", errors.New("not yet")
 		}
@@ -56,7 +56,7 @@ func TestACallThatFailsDoesNotEndTheTurn(t *testing.T) {
 // The answer of a turn that has used its tokens is not lost for that.
 func TestTheEndIsNotRefusedForTokens(t *testing.T) {
 	t.Parallel()
-	last := tool("last", func(context.Context, agent.Call) (string, error) { return "The answer.", nil })
+	last := tool("last", func(context.Context, loop.Call) (string, error) { return "The answer.", nil })
 	last.Ends = true
 	s := set(t, "- output: [{call: {name: last, arguments: {n: 1}}}]\n  usage: {input: 900, output: 200}\n", last)
 	s.Limits.Tokens = 1000

@@ -1,4 +1,4 @@
-package agent
+package loop
 
 import (
 	"encoding/json"
@@ -6,6 +6,10 @@ import (
 
 	"github.com/portico-run/portico/internal/shorten"
 )
+
+// ReadToolResult is the name of the tool that reads what the model was not given
+// of a result.
+const ReadToolResult = "read_tool_result"
 
 // cut makes an output fit: one that is an object or a list stays valid JSON,
 // any other keeps its beginning and its end. It says how long the whole is and,
@@ -17,8 +21,8 @@ func cut(text string, limit int, record string) string {
 	about := map[string]any{"bytes": len(text)}
 	hint := ""
 	if record != "" {
-		about["read"] = map[string]any{"tool": readToolResult, "call_id": record, "offset": 0}
-		hint = fmt.Sprintf("; %s with call_id %q reads all of it", readToolResult, record)
+		about["read"] = map[string]any{"tool": ReadToolResult, "call_id": record, "offset": 0}
+		hint = fmt.Sprintf("; %s with call_id %q reads all of it", ReadToolResult, record)
 	}
 	if (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
 		if short, err := shorten.JSON([]byte(text), limit); err == nil {

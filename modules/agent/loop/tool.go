@@ -1,15 +1,13 @@
-package agent
+package loop
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/portico-run/portico/internal/schema/jsonschema"
-	"github.com/portico-run/portico/internal/schema/strict"
 	"github.com/portico-run/portico/modules/model"
 )
 
@@ -19,8 +17,8 @@ type Tool struct {
 	Description string
 	// Schema describes the arguments, an object.
 	Schema json.RawMessage
-	// Own says that the schema is ours and must be in the strict subset as it
-	// is; a foreign one is fitted to it as far as it goes.
+	// Own says that the schema is ours and must be what the provider takes as it
+	// is; a foreign one is fitted as far as it goes.
 	Own bool
 	// Serial tools change the same things: they run one after the other, in the
 	// order of their calls.
@@ -31,8 +29,8 @@ type Tool struct {
 	// Run executes one call. Its error is told to the model.
 	Run func(ctx context.Context, c Call) (string, error)
 
-	toolset, method string                                                            // what its calls are recorded as
-	work            func(ctx context.Context, arguments json.RawMessage) (any, error) // of a builtin
+	// Toolset and Method are what its calls are recorded as.
+	Toolset, Method string
 }
 
 // Call is one call of a model. Arguments are an object that the tool's schema
@@ -49,6 +47,19 @@ type Call struct {
 // the model can read what it is not given.
 func (c Call) Recorded(id string) { *c.record = id }
 
+// Record is the id that Recorded was given; empty before.
+func (c Call) Record() string { return *c.record }
+
+// CallOf is a call as a model made it, before anything is known of its arguments:
+// those that are no JSON are a text.
+func CallOf(c model.Call) Call {
+	arguments := json.RawMessage(c.Arguments)
+	if !json.Valid(arguments) {
+		arguments, _ = json.Marshal(c.Arguments) // texts always marshal
+	}
+	return Call{ID: c.ID, Name: c.Name, Arguments: arguments, record: new(string)}
+}
+
 // Tools are what a model may call. They do not change; a run may get others.
 type Tools struct {
 	list   []*entry
@@ -59,15 +70,15 @@ type Tools struct {
 
 type entry struct {
 	Tool
-	definition model.Tool
-	schema     strict.Schema
-	check      *jsonschema.Schema
+	fitted model.Fitted
+	check  *jsonschema.Schema
 }
 
-// maxToolName is the longest name that providers take.
-const maxToolName = 64
-
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// Provider prepares tools for a model, and fails on those that it would refuse;
+// model.Client does.
+type Provider interface {
+	Fit(t model.Tool) (model.Fitted, error)
+}
 
 // errSchema is a schema that nobody could check arguments against.
 var errSchema = errors.New("its schema is no JSON Schema")
@@ -75,10 +86,10 @@ var errSchema = errors.New("its schema is no JSON Schema")
 // NewTools checks and prepares tools. It fails on a tool that no provider would
 // take. A foreign one whose schema is none is left out, with a note, so that it
 // does not cost the run.
-func NewTools(list ...Tool) (*Tools, error) {
+func NewTools(provider Provider, list ...Tool) (*Tools, error) {
 	t := &Tools{byName: map[string]*entry{}}
 	for _, tool := range list {
-		e, err := prepare(tool)
+		e, err := prepare(provider, tool)
 		if errors.Is(err, errSchema) && !tool.Own {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s is left out: %v", tool.Name, err))
 			continue
@@ -89,48 +100,34 @@ func NewTools(list ...Tool) (*Tools, error) {
 		if t.byName[tool.Name] != nil {
 			return nil, fmt.Errorf("tool %q: there are two of this name", tool.Name)
 		}
-		if e.schema.Reason != "" {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s is not strict: %s", tool.Name, e.schema.Reason))
+		if e.fitted.Loose != "" {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s is not strict: %s", tool.Name, e.fitted.Loose))
 		}
 		t.list, t.byName[tool.Name] = append(t.list, e), e
 	}
 	return t, nil
 }
 
-func prepare(tool Tool) (*entry, error) {
-	switch {
-	case !toolName.MatchString(tool.Name):
-		return nil, errors.New("its name must be 1 to 64 letters, digits, - or _")
-	case strings.TrimSpace(tool.Description) == "":
-		return nil, errors.New("it has no description")
-	case tool.Run == nil:
+func prepare(provider Provider, tool Tool) (*entry, error) {
+	if tool.Run == nil {
 		return nil, errors.New("nothing executes it")
 	}
-	e := &entry{Tool: tool}
-	if tool.Own {
-		if err := strict.Verify(tool.Schema); err != nil {
-			return nil, err
-		}
-		e.schema = strict.Schema{Parameters: tool.Schema, Strict: true}
-	} else {
-		e.schema = strict.Convert(tool.Schema)
+	fitted, err := provider.Fit(model.Tool{Name: tool.Name, Description: tool.Description, Schema: tool.Schema, Own: tool.Own})
+	if err != nil {
+		return nil, err
 	}
 	check, err := jsonschema.Compile(tool.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errSchema, err)
 	}
-	e.check = check
-	e.definition = model.Tool{
-		Type: "function", Name: tool.Name, Description: tool.Description, Parameters: e.schema.Parameters, Strict: e.schema.Strict,
-	}
-	return e, nil
+	return &entry{Tool: tool, fitted: fitted, check: check}, nil
 }
 
 // Definitions are what the model is told.
-func (t *Tools) Definitions() []model.Tool {
-	list := make([]model.Tool, len(t.list))
+func (t *Tools) Definitions() []model.Definition {
+	list := make([]model.Definition, len(t.list))
 	for i, e := range t.list {
-		list[i] = e.definition
+		list[i] = e.fitted.Definition
 	}
 	return list
 }
@@ -146,10 +143,7 @@ func (t *Tools) names() string {
 
 // arguments reads what a model wrote. The error is a sentence for the model.
 func (e *entry) arguments(text string) (json.RawMessage, error) {
-	if strings.TrimSpace(text) == "" {
-		text = "{}" // some models leave it out where there are no parameters
-	}
-	raw, err := e.schema.Restore(json.RawMessage(text))
+	raw, err := e.fitted.Arguments(text)
 	var object map[string]any
 	if err == nil {
 		err = decode(raw, &object)
@@ -182,9 +176,18 @@ func decode(raw json.RawMessage, into *map[string]any) error {
 	return nil
 }
 
-// alias lets a tool be called by another name as well, which the model is not
+// Find returns the tool that is called by a name.
+func (t *Tools) Find(name string) (Tool, bool) {
+	e, ok := t.byName[name]
+	if !ok {
+		return Tool{}, false
+	}
+	return e.Tool, true
+}
+
+// Alias lets a tool be called by another name as well, which the model is not
 // told.
-func (t *Tools) alias(name, of string) {
+func (t *Tools) Alias(name, of string) {
 	if e := t.byName[of]; e != nil && t.byName[name] == nil {
 		t.byName[name] = e
 	}

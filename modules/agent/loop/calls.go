@@ -1,4 +1,4 @@
-package agent
+package loop
 
 import (
 	"context"
@@ -10,32 +10,29 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model"
 )
 
 // answer executes the calls of one answer, at once as far as they do not
 // conflict, and puts their outputs into the history in the order of the calls.
-func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessage) error {
+func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choice) error {
 	outputs := make([]string, len(calls))
 	var group errgroup.Group
 	group.SetLimit(t.limits.Parallel)
-	var before chan struct{} // closed when the previous serial call has ended; each waits for it
+	var serial queue
 	for i, c := range calls {
 		t.Calls++
 		if t.ends(c) {
 			continue
 		}
-		var turn chan struct{}
-		done := func() {}
+		wait, done := func() {}, func() {}
 		if e := t.tools.byName[c.Name]; e != nil && e.Serial {
-			ended := make(chan struct{})
-			turn, before, done = before, ended, func() { close(ended) }
+			wait, done = serial.join()
 		}
 		group.Go(func() error {
 			defer done()
-			if turn != nil {
-				<-turn
-			}
+			wait()
 			outputs[i] = t.call(ctx, c, i, choice)
 			return nil
 		})
@@ -48,20 +45,38 @@ func (t *turn) answer(ctx context.Context, calls []output, choice json.RawMessag
 		case !t.ends(c):
 		case t.ended:
 			r := Refusal{Reason: "not executed, because the run had been ended."}
-			t.tell(ctx, c.call(), r)
+			t.tell(ctx, CallOf(c), r)
 			outputs[i] = "Error: " + r.Reason
 		default:
 			outputs[i] = t.call(ctx, c, i, choice)
 		}
 	}
 	for i, c := range calls {
-		t.put(c.CallID, outputs[i])
+		t.put(c.ID, outputs[i])
 	}
 	return context.Cause(ctx)
 }
 
+// queue has calls wait for those that joined it before them. The zero value is
+// empty; calls join from one goroutine.
+type queue struct {
+	previous chan struct{} // closed when the last one that joined has ended
+}
+
+// join returns what waits for all before, and what lets the next one go.
+func (q *queue) join() (wait, done func()) {
+	previous, own := q.previous, make(chan struct{})
+	q.previous = own
+	wait = func() {
+		if previous != nil {
+			<-previous
+		}
+	}
+	return wait, func() { close(own) }
+}
+
 // ends reports whether a call would end the turn.
-func (t *turn) ends(c output) bool {
+func (t *turn) ends(c model.Call) bool {
 	e := t.tools.byName[c.Name]
 	return e != nil && e.Ends
 }
@@ -82,19 +97,19 @@ const (
 )
 
 // call executes one call. Whatever goes wrong with it is its output.
-func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage) string {
+func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choice) string {
 	e := t.tools.byName[o.Name]
 	arguments, refusal := t.judge(ctx, e, o, n, choice)
 	if refusal != nil {
-		t.tell(ctx, o.call(), *refusal)
+		t.tell(ctx, CallOf(o), *refusal)
 		return "Error: " + refusal.Reason
 	}
-	c := Call{ID: o.CallID, Name: o.Name, Arguments: arguments, record: new(string)}
+	c := Call{ID: o.ID, Name: o.Name, Arguments: arguments, record: new(string)}
 	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
 	t.loop.Observer.Returned(ctx, c, text, err)
 	if *c.record == "" && err != nil {
-		t.tell(ctx, c, Refusal{Reason: explain(err)})
+		t.tell(ctx, c, Refusal{Reason: Explain(err)})
 	}
 	switch {
 	case err != nil:
@@ -106,11 +121,11 @@ func (t *turn) call(ctx context.Context, o output, n int, choice json.RawMessage
 }
 
 // judge returns the arguments of a call, or why it is not executed.
-func (t *turn) judge(ctx context.Context, e *entry, o output, n int, choice json.RawMessage) (json.RawMessage, *Refusal) {
+func (t *turn) judge(ctx context.Context, e *entry, o model.Call, n int, choice model.Choice) (json.RawMessage, *Refusal) {
 	switch {
 	case e == nil:
 		return nil, &Refusal{UnknownTool, fmt.Sprintf("there is no tool %q. The tools are: %s.", o.Name, t.tools.names())}
-	case !model.Allowed(choice, o.Name):
+	case !choice.Allows(o.Name):
 		return nil, &Refusal{Reason: fmt.Sprintf("%s may not be called in this turn.", o.Name)}
 	case n > 0 && t.loop.OneByOne:
 		return nil, &Refusal{Reason: "not executed, because tools are called one at a time here. Call it again alone."}
@@ -123,6 +138,15 @@ func (t *turn) judge(ctx context.Context, e *entry, o output, n int, choice json
 		return nil, &Refusal{Reason: "not executed, because the run was stopped."}
 	}
 	return arguments, nil
+}
+
+// Explain is what a model may know of an error, with what to do about it.
+func Explain(err error) string {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok {
+		return "the server has a fault"
+	}
+	return strings.TrimSpace(e.Message + " " + e.Detail)
 }
 
 func (t *turn) tell(ctx context.Context, c Call, r Refusal) {
