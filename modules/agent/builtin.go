@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -21,7 +22,7 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 // builtin makes a tool that this server is itself; its calls are recorded.
 func (j *job) builtin(name, description, schema string, work func(ctx context.Context, arguments json.RawMessage) (any, error)) Tool {
 	return Tool{
-		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema), toolset: tool.Builtin, method: name, work: work,
+		Name: name, Description: description, Own: true, Schema: json.RawMessage(schema), toolset: record.Builtin, method: name, work: work,
 		Run: func(ctx context.Context, c Call) (string, error) {
 			m := tool.ModelCall{Shown: j.live.shownAs(c.ID), Tool: name, Arguments: c.Arguments}
 			return j.perform(ctx, c, m, func(ctx context.Context) tool.Answer { return answerOf(work(ctx, c.Arguments)) })
@@ -147,8 +148,8 @@ func (j *job) readResult(ctx context.Context, callID string, offset int) (any, e
 
 // output is the whole result of a call of the user's.
 func (j *job) output(ctx context.Context, callID string) (json.RawMessage, error) {
-	data, err := j.service.Tools.Output(ctx, j.actor, callID)
-	if errors.Is(err, tool.ErrMissing) {
+	data, err := j.service.Records.Output(ctx, j.actor, callID)
+	if errors.Is(err, record.ErrMissing) {
 		return nil, fmt.Errorf("there is no result of a call %q", callID)
 	}
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/tool"
 )
 
 // executeCode is the name of the tool that runs programs, execCode another one
@@ -33,7 +33,7 @@ func (j *job) code() Tool {
 			"and print(help(\"name\")) tells all about one."
 	}
 	return Tool{
-		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description, toolset: tool.Program, method: tool.Program,
+		Name: j.service.Settings.CodeTool, Own: true, Serial: j.changesFiles(), Description: description, toolset: record.Program, method: record.Program,
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string"},
 			"timeout":{"type":["integer","null"],"description":"In seconds; null for the usual limit"}},

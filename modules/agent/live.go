@@ -125,7 +125,7 @@ func (l *live) Delta(d model.Delta) {
 	case model.Arguments:
 		c := l.calls[d.CallID]
 		if c == nil {
-			c = &written{callID: l.service.Tools.NewCallID(), name: d.Name}
+			c = &written{callID: l.service.Records.NewID(ids.Agent), name: d.Name}
 			l.calls[d.CallID] = c
 		}
 		c.text.WriteString(d.Text)
@@ -173,7 +173,7 @@ func (l *live) now() message {
 }
 
 func (l *live) event(ctx context.Context, tx database.Tx, e run.NewEvent) (number int64, err error) {
-	return l.service.Runs.Append(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, e)
+	return l.service.Runs.Append(ctx, tx, l.run.Ref(), e)
 }
 
 // append writes in one transaction, also when the run is being ended. What
@@ -253,7 +253,7 @@ func (l *live) Returned(ctx context.Context, c Call, output string, failed error
 // given records what the model was given of a call.
 func (l *live) given(ctx context.Context, callID, content string) {
 	_ = l.append(ctx, func(ctx context.Context, tx database.Tx) error { // the record of the call has it, too
-		return l.service.Runs.ChangeMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, run.MessageChange{
+		return l.service.Runs.ChangeMessage(ctx, tx, l.run.Ref(), run.MessageChange{
 			MessageID: ids.MessageOf(callID), Content: &content,
 		})
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -82,7 +83,7 @@ func (l *live) fragments(ctx context.Context, m message, calls []fragment) error
 		for _, p := range calls {
 			number, err := l.event(ctx, tx, run.NewEvent{Type: run.ToolCallStream, Payload: map[string]any{
 				"messageId": ids.MessageOf(p.call.callID), "content": p.text,
-				"toolCallMeta": run.CallMeta{ToolName: p.call.name, ToolCallID: p.call.callID, Status: string(tool.Executing)},
+				"toolCallMeta": run.CallMeta{ToolName: p.call.name, ToolCallID: p.call.callID, Status: string(record.Executing)},
 			}})
 			if err != nil {
 				return err
@@ -140,5 +141,5 @@ func (l *live) say(ctx context.Context, tx database.Tx, m message, usage json.Ra
 		return err
 	}
 	said.Event = l.first.number
-	return l.service.Runs.AddMessage(ctx, tx, l.run.UID, l.run.ResultID, l.run.Version, said)
+	return l.service.Runs.AddMessage(ctx, tx, l.run.Ref(), said)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	tools "github.com/portico-run/portico/modules/tool"
 )
 
@@ -40,14 +41,14 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
 		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Slow"})
 		require.NoError(t, err)
-		s := &agent.Service{Deps: agent.Deps{DB: db, Runs: runs, Tools: &tools.Service{}, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond}}}
+		s := &agent.Service{Deps: agent.Deps{DB: db, Runs: runs, Records: record.New(record.Deps{}).Service, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond}}}
 		live, stop := agent.NewLive(t.Context(), s, r, func(name string, _ tools.Shown) { t.Errorf("%s is abandoned", name) })
 
 		held, release := make(chan struct{}), make(chan struct{})
 		slow := make(chan error, 1)
 		go func() {
 			slow <- db.InTx(context.WithoutCancel(t.Context()), func(tx database.Tx) error {
-				_, err := runs.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log, Payload: map[string]any{}})
+				_, err := runs.Append(t.Context(), tx, r.Ref(), run.NewEvent{Type: run.Log, Payload: map[string]any{}})
 				close(held)
 				<-release
 				return err
@@ -80,7 +81,7 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		require.NoError(t, live.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
 		stop()
 
-		events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 10_000)
+		events, err := runs.Events(t.Context(), anna, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 10_000})
 		require.NoError(t, err)
 		var shown, written strings.Builder
 		var kinds []string
@@ -125,7 +126,7 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Broken"})
 		require.NoError(t, err)
 		s := &agent.Service{Deps: agent.Deps{
-			DB: db, Runs: runs, Tools: &tools.Service{}, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond},
+			DB: db, Runs: runs, Records: record.New(record.Deps{}).Service, Billing: gratis{}, Logger: slog.New(slog.DiscardHandler), Settings: agent.Settings{Flush: time.Millisecond},
 		}}
 		ended := make(chan gaveUp, 10)
 		live, stop := agent.NewLive(t.Context(), s, r, func(name string, shown tools.Shown) { ended <- gaveUp{name, shown} })
@@ -134,7 +135,7 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 		shown := func(n int) tools.Shown {
 			var of tools.Shown
 			require.Eventually(t, func() bool {
-				events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 100)
+				events, err := runs.Events(t.Context(), anna, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 100})
 				require.NoError(t, err)
 				seen := 0
 				for _, e := range events {

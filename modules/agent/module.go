@@ -20,6 +20,9 @@ import (
 	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
@@ -74,13 +77,20 @@ type Tables interface {
 
 // Streams shows runs live.
 type Streams interface {
-	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, resultID string, version *int, after int64) error
+	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, from stream.From) error
+}
+
+// Outside ends the runs that services beside this server execute.
+type Outside interface {
+	Finish(ctx context.Context, a actor.Actor, e outside.Ending) (r run.Run, ended []string, err error)
 }
 
 // Deps is what the module needs.
 type Deps struct {
 	DB           *database.DB
 	Runs         *run.Service
+	Records      *record.Service
+	Outside      Outside
 	Tools        *tool.Service
 	Programs     Programs
 	Interpreters Interpreters

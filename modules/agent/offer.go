@@ -182,7 +182,7 @@ func (j *job) described(ctx context.Context) ([]Described, error) {
 	}
 	j.catalogue = catalogue.New(append(slices.Clone(j.sets), program.Own(j.functions())), known.Classes)
 	j.catalogue.Shape = func(ctx context.Context, key, name string) (string, error) {
-		return j.service.Tools.LastShape(ctx, j.actor, key, name)
+		return j.service.Records.LastShape(ctx, j.actor, key, name)
 	}
 	docs := map[string]string{}
 	for _, d := range known.SDK.Docs {

@@ -17,7 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/outside"
 )
 
 // Request asks an agent something.
@@ -190,7 +190,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 				return err
 			}
 		}
-		return s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, finish)
+		return s.Runs.Finish(ctx, tx, r.Ref(), finish)
 	})
 	if err != nil && !errors.Is(err, run.ErrEnded) {
 		s.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
@@ -212,7 +212,7 @@ func sentence(err error) string {
 
 // tellError shows the failure of a run in its stream.
 func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text string) error {
-	_, err := s.Runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Error, Payload: map[string]any{
+	_, err := s.Runs.Append(ctx, tx, r.Ref(), run.NewEvent{Type: run.Error, Payload: map[string]any{
 		"error":       map[string]any{"success": false, "errCode": string(errs.Internal), "errMsg": "The run failed."},
 		"originError": text,
 	}})
@@ -281,7 +281,7 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 		return true, nil
 	}
 	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
-		_, _, err = s.Tools.FinishOutside(ctx, a, tool.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
+		_, _, err = s.Outside.Finish(ctx, a, outside.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
 	} else {
 		err = s.abortElsewhere(ctx, a, r)
 	}
@@ -295,7 +295,7 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 // database.
 func (s *Service) abortElsewhere(ctx context.Context, a actor.Actor, r run.Run) error {
 	return s.DB.InTx(ctx, func(tx database.Tx) error {
-		err := s.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
+		err := s.Runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	l := newLive(ctx, s, r)
 	defer l.close()
 	err := l.append(ctx, func(ctx context.Context, tx database.Tx) error {
-		return s.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Event: r.Seq, Type: run.Human, Content: req.Query})
+		return s.Runs.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: r.Seq, Type: run.Human, Content: req.Query})
 	})
 	if err != nil {
 		return ended{}, err

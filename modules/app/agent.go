@@ -12,7 +12,7 @@ import (
 func (a *App) agents() *agent.Module {
 	c := a.Config
 	d := agent.Deps{
-		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Streams: a.Streams.Service,
+		DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service, Outside: a.Outside, Tools: a.Tools.Service, Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Streams: a.Streams.Service,
 		Billing: a.Credits.Service, Wake: a.Hub,
 		Access: agent.Access{
 			Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service, Files: a.Drive.Service,
