@@ -79,10 +79,12 @@ func (s *Service) check(ctx context.Context, a actor.Actor, c record.Call, by re
 	if arguments, err = s.resources.Inputs(ctx, a, t.Egress, method.Request, arguments); err != nil {
 		return in, nil, err
 	}
-	return Invocation{
+	in = Invocation{
 		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential, Arguments: arguments, FileNameTitle: title,
 		Progress: func(ctx context.Context, text string) { s.progress(ctx, c, text) },
-	}, executor, s.billing.Admit(ctx, chargeOf(c, t.Global, t.Prices.Estimate(c.Tool, arguments)))
+	}
+	least := t.Prices.Estimate(c.Tool, arguments)
+	return in, executor, s.billing.Admit(ctx, chargeOf(c, t.Global, least))
 }
 
 // fits checks arguments against the schema of a method, and fills in its defaults.
