@@ -283,7 +283,7 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
 		_, _, err = s.Outside.Finish(ctx, a, outside.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
 	} else {
-		err = s.abortElsewhere(ctx, a, r)
+		err = s.abortElsewhere(ctx, r)
 	}
 	if errors.Is(err, run.ErrEnded) {
 		return false, nil
@@ -293,7 +293,7 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 
 // abortElsewhere ends a run of another server's, which sees the end in the
 // database.
-func (s *Service) abortElsewhere(ctx context.Context, a actor.Actor, r run.Run) error {
+func (s *Service) abortElsewhere(ctx context.Context, r run.Run) error {
 	return s.DB.InTx(ctx, func(tx database.Tx) error {
 		err := s.Runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
 		if err != nil {

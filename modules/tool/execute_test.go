@@ -298,6 +298,7 @@ func TestExecuteRefusesForeignIDs(t *testing.T) {
 			"run":             {tool.Context{ResultID: r.ResultID}, record.ErrResultForeign},
 			"no such run":     {tool.Context{ResultID: "ar-none"}, record.ErrResultForeign},
 			"no such version": {tool.Context{ResultID: mine.ResultID, Version: &seven}, record.ErrResultForeign},
+			"no run, by name": {tool.Context{ResultID: run.NoResult}, record.ErrResultForeign},
 			"canvas":          {tool.Context{CanvasID: canvas.CanvasID}, record.ErrCanvasForeign},
 		} {
 			req := request(`{"city":"Rome"}`)
