@@ -51,7 +51,7 @@ func benchStream(ctx context.Context) (_ []result, err error) {
 		for _, r := range runs {
 			var seq int64
 			err := p.app.DB.InTx(ctx, func(tx database.Tx) (err error) {
-				seq, err = p.app.Runs.Service.Append(ctx, tx, who.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log})
+				seq, err = p.app.Runs.Service.Append(ctx, tx, r.Ref(), run.NewEvent{Type: run.Log})
 				return err
 			})
 			if err != nil {
@@ -62,7 +62,7 @@ func benchStream(ctx context.Context) (_ []result, err error) {
 	}
 	for _, r := range runs {
 		if err := p.app.DB.InTx(ctx, func(tx database.Tx) error {
-			return p.app.Runs.Service.Finish(ctx, tx, who.UID, r.ResultID, r.Version, run.Finish{Status: run.Done})
+			return p.app.Runs.Service.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Done})
 		}); err != nil {
 			return nil, err
 		}

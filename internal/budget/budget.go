@@ -55,9 +55,14 @@ func (b *Budget) Open(ctx context.Context, name string) (context.Context, *Hold)
 	return context.WithValue(ctx, holdKey{}, h), h
 }
 
-// Heavy says that the values of this call take many times their size, because
-// they are decoded: the first one takes the whole share of its owner.
-func (h *Hold) Heavy() { h.whole = true }
+// Heavy says that the values of the call that ctx was opened for take many times
+// their size, because they are decoded: the first one takes the whole share of its
+// owner. Where no budget was opened, nothing is counted.
+func Heavy(ctx context.Context) {
+	if h, ok := ctx.Value(holdKey{}).(*Hold); ok {
+		h.whole = true
+	}
+}
 
 // Take waits until there is room for a value of so many bytes, or returns ctx's
 // error. A value takes the place of the one before in the same context, since a

@@ -48,7 +48,7 @@ func TestHeavyCallsTakeTheShareOfTheirOwner(t *testing.T) {
 	b := budget.New(100, 60)
 	anna, heavy := b.Open(t.Context(), "anna")
 	again, light := b.Open(t.Context(), "anna")
-	heavy.Heavy()
+	budget.Heavy(anna)
 	require.False(t, waits(anna, t, 1))
 	require.True(t, waits(again, t, 1))
 	heavy.Release()

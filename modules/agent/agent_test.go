@@ -169,7 +169,7 @@ func TestAnAbortElsewhereEndsTheRunHere(t *testing.T) {
 	r, err := s.Agents.Service.Invoke(t.Context(), s.User, agent.Request{Query: "Wait"})
 	require.NoError(t, err)
 	err = s.DB.InTx(t.Context(), func(tx database.Tx) error {
-		if err := s.Runs.Service.Finish(t.Context(), tx, s.User.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted}); err != nil {
+		if err := s.Runs.Service.Finish(t.Context(), tx, r.Ref(), run.Finish{Status: run.Aborted}); err != nil {
 			return err
 		}
 		return tx.Notify("abort:" + r.ResultID)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/run/stream"
 )
 
 type startedBody struct {
@@ -35,7 +36,7 @@ func (m *Module) streamInvoke(w http.ResponseWriter, r *http.Request, who actor.
 	if err != nil {
 		return err
 	}
-	return m.Service.deps.Records.Streams.Watch(w, r, who, started.ResultID, &started.Version, 0)
+	return m.Service.deps.Records.Streams.Watch(w, r, who, stream.From{ResultID: started.ResultID, Version: &started.Version})
 }
 
 type abortInput struct {

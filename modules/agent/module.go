@@ -22,6 +22,8 @@ import (
 	"github.com/portico-run/portico/modules/catalogue/signature"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
@@ -59,7 +61,12 @@ type Billing interface {
 
 // Streams shows runs live.
 type Streams interface {
-	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, resultID string, version *int, after int64) error
+	Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, from stream.From) error
+}
+
+// Outside ends the runs that services beside this server execute.
+type Outside interface {
+	Finish(ctx context.Context, a actor.Actor, e outside.Ending) (r run.Run, ended []string, err error)
 }
 
 // Deps is what the module needs.
@@ -81,6 +88,8 @@ type Deps struct {
 type Records struct {
 	DB      *database.DB
 	Runs    *run.Service
+	Calls   *record.Service
+	Outside Outside
 	Streams Streams
 	Wake    *wake.Hub
 }
@@ -124,7 +133,7 @@ func New(d Deps) *Module {
 	if d.Settings.CodeTool == "" {
 		d.Settings.CodeTool = prompt.ExecuteCode
 	}
-	d.Builtin.Runs, d.Builtin.Results, d.Builtin.Logger = d.Records.Runs, d.Tools, d.Logger
+	d.Builtin.Runs, d.Builtin.Results, d.Builtin.Logger = d.Records.Runs, d.Records.Calls, d.Logger
 	return &Module{Service: &Service{
 		deps: d, counter: sync.OnceValues(signature.NewCounter),
 		running: running{most: d.Settings.MaxRuns, cancels: map[string]context.CancelCauseFunc{}},

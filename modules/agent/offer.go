@@ -207,7 +207,7 @@ func (o *offers) described(ctx context.Context, m builtin.Mode) (*catalogue.Cata
 	}
 	c := catalogue.New(append(slices.Clone(o.toolsets.sets), program.Own(o.builtin.Functions(m))), known.Classes)
 	c.Shape = func(ctx context.Context, key, name string) (string, error) {
-		return o.service.deps.Tools.LastShape(ctx, o.actor, key, name)
+		return o.service.deps.Records.Calls.LastShape(ctx, o.actor, key, name)
 	}
 	docs := map[string]string{}
 	for _, d := range known.SDK.Docs {

@@ -16,7 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/outside"
 )
 
 // Request asks an agent something.
@@ -153,7 +153,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 				return err
 			}
 		}
-		return s.deps.Records.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, finish)
+		return s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), finish)
 	})
 	if err != nil && !errors.Is(err, run.ErrEnded) {
 		s.deps.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
@@ -175,7 +175,7 @@ func sentence(err error) string {
 
 // tellError shows the failure of a run in its stream.
 func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text string) error {
-	_, err := s.deps.Records.Runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Error, Payload: map[string]any{
+	_, err := s.deps.Records.Runs.Append(ctx, tx, r.Ref(), run.NewEvent{Type: run.Error, Payload: map[string]any{
 		"error":       map[string]any{"success": false, "errCode": string(errs.Internal), "errMsg": "The run failed."},
 		"originError": text,
 	}})
@@ -234,9 +234,9 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 		return true, nil
 	}
 	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
-		_, _, err = s.deps.Tools.FinishOutside(ctx, a, tool.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
+		_, _, err = s.deps.Records.Outside.Finish(ctx, a, outside.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
 	} else {
-		err = s.abortElsewhere(ctx, a, r)
+		err = s.abortElsewhere(ctx, r)
 	}
 	if errors.Is(err, run.ErrEnded) {
 		return false, nil
@@ -246,9 +246,9 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 
 // abortElsewhere ends a run of another server's, which sees the end in the
 // database.
-func (s *Service) abortElsewhere(ctx context.Context, a actor.Actor, r run.Run) error {
+func (s *Service) abortElsewhere(ctx context.Context, r run.Run) error {
 	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
-		err := s.deps.Records.Runs.Finish(ctx, tx, a.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
+		err := s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/agent/builtin"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
@@ -26,7 +27,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 	w := live.New(ctx, s.shownWith(), r)
 	defer w.Close()
 	err := w.Append(ctx, func(ctx context.Context, tx database.Tx) error {
-		return s.deps.Records.Runs.AddMessage(ctx, tx, a.UID, r.ResultID, r.Version, run.NewMessage{Event: r.Seq, Type: run.Human, Content: req.Query})
+		return s.deps.Records.Runs.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: r.Seq, Type: run.Human, Content: req.Query})
 	})
 	if err != nil {
 		return turnRecord{}, err
@@ -64,7 +65,7 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 func (s *Service) shownWith() live.Deps {
 	return live.Deps{
 		DB: s.deps.Records.DB, Runs: s.deps.Records.Runs, Billing: s.deps.Billing, Price: s.deps.Settings.Price, Flush: s.deps.Settings.Flush,
-		NewCallID: s.deps.Tools.NewCallID, Logger: s.deps.Logger,
+		NewCallID: func() string { return s.deps.Records.Calls.NewID(ids.Agent) }, Logger: s.deps.Logger,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func (a *App) agents() *agent.Module {
 	c := a.Config
 	d := agent.Deps{
-		Records: agent.Records{DB: a.DB, Runs: a.Runs.Service, Streams: a.Streams.Service, Wake: a.Hub},
+		Records: agent.Records{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Outside: a.Outside, Streams: a.Streams.Service, Wake: a.Hub},
 		Tools:   a.Tools.Service, Billing: a.Credits.Service,
 		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service},
 		Builtin: builtin.Deps{

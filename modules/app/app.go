@@ -36,6 +36,9 @@ import (
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/lease"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
@@ -76,6 +79,9 @@ type App struct {
 	Inventory    *store.Service
 	Connections  *composio.Module
 	Runs         *run.Module
+	Records      *record.Module
+	Outside      *outside.Service
+	Leases       *lease.Keeper
 	Tools        *tool.Module
 	Resources    *resource.Resolver
 	SDK          *sdkbundle.Module
@@ -151,6 +157,7 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Resources = a.resources()
+	a.record()
 	a.Tools = a.tools()
 	publisher := sdkbundle.NewPublisher(a.definitions, a.Objects)
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
@@ -164,8 +171,8 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	measure(a.Metrics, a.Engine)
 	a.Programs = program.New(program.Deps{
-		DB: a.DB, Runs: a.Runs.Service, Tools: a.Tools.Service, Sandbox: a.Engine, Logger: a.Logger,
-		Access: program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Files: a.Drive.Service, Tools: a.Toolsets.Service, API: a.API},
+		DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service, Outside: a.Outside, Sandbox: a.Engine, Logger: a.Logger,
+		Access: program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Files: a.Drive.Service, Tools: a.Toolsets.Service, Functions: a.Tools.Service, API: a.API},
 		Settings: program.Settings{
 			Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output), MaxInput: c.Sandbox.Disk / 2,
 		},
@@ -173,7 +180,7 @@ func (a *App) wire(ctx context.Context) error {
 	if a.CodeAPI, err = a.codeAPI(); err != nil {
 		return err
 	}
-	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: calls{a.Tools.Service}, Hub: a.Hub, Poll: c.PTC.PollInterval})
+	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: a.Records.Service, Hub: a.Hub, Poll: c.PTC.PollInterval})
 	a.Interpreters = repl.New(repl.Deps{
 		Programs: a.Programs.Service, Sandbox: a.Engine,
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
@@ -185,22 +192,33 @@ func (a *App) wire(ctx context.Context) error {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, a.Runs, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, console.New(console.Deps{API: a.API, Version: Version}),
+		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, a.Runs, a.Records, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, console.New(console.Deps{API: a.API, Version: Version}),
 	} {
 		m.Register(a.API)
 	}
 }
 
+// record wires what keeps the records of calls.
+func (a *App) record() {
+	c := a.Config
+	a.Records = record.New(record.Deps{
+		DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub,
+		Settings: record.Settings{
+			Owner: a.Owner, Lease: c.Tool.Lease, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap),
+		},
+	})
+	a.Outside = outside.New(outside.Deps{DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service})
+	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Lease: c.Tool.Lease, Logger: a.Logger})
+}
+
 func (a *App) tools() *tool.Module {
 	c := a.Config
 	return tool.New(tool.Deps{
-		Stores:    tool.Stores{DB: a.DB, Objects: a.Objects, Runs: a.Runs.Service, Wake: a.Hub},
-		Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
+		Records: a.Records.Service, Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
 		Executors: a.executors,
 		Resources: a.Resources,
 		Settings: tool.Settings{
-			Owner: a.Owner, Calls: ids.Calls{Separator: c.PTC.CallIDSeparator}, OutputCap: int(c.Tool.OutputCap), ResultCap: int(c.Tool.ResponseCap),
-			Timeout: c.Tool.MaxTimeout, Lease: c.Tool.Lease,
+			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout,
 			Bounds: tool.Bounds{
 				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
 				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},

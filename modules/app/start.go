@@ -60,7 +60,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	if a.DB.Dialect() == database.Postgres {
 		s.group.Add("wake-ups", wake.NewListener(a.DB.URL(), database.Channel, a.Hub, a.Logger))
 	}
-	s.group.Add("the keeper of leases", a.Tools.Keeper)
+	s.group.Add("the keeper of leases", a.Leases)
 	s.group.Add("the sandbox", a.Engine)
 	s.group.Add("the isolation of programs", guard{a})
 	s.group.Add("the code interpreter API", a.CodeAPI)

@@ -134,7 +134,7 @@ func (c *cli) runDelete() *cobra.Command {
 			Stays: []string{"that the calls were made, and what they cost", "files of its canvas"},
 			Delete: func(ctx context.Context) error {
 				// The outputs first: without their records nobody would find them.
-				if err := a.Tools.Service.ForgetOutputs(ctx, who, held.Calls); err != nil {
+				if err := a.Records.Service.ForgetOutputs(ctx, who, held.Calls); err != nil {
 					return err
 				}
 				return a.Runs.Service.Delete(ctx, who, id)

@@ -7,6 +7,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/catalogue"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -14,7 +15,7 @@ import (
 // identity is who a program is to the tools it calls.
 type identity struct {
 	key   account.Plaintext
-	call  tool.Call
+	call  record.Call
 	trace string // the id of the request that the program belongs to
 }
 
@@ -68,8 +69,8 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	execute := r.URL.Path == tool.ExecutePath && r.Method == http.MethodPost
-	if !execute && (r.URL.Path != tool.OutputPath || r.Method != http.MethodGet) {
-		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" and GET "+tool.OutputPath+" only.").Do("Call tools through refly_tools."))
+	if !execute && (r.URL.Path != record.OutputPath || r.Method != http.MethodGet) {
+		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" and GET "+record.OutputPath+" only.").Do("Call tools through refly_tools."))
 		return
 	}
 	r = r.Clone(r.Context())

@@ -9,8 +9,8 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
-	"github.com/portico-run/portico/modules/tool"
 )
 
 // liveLog shows the lines of a program as events of its run. The program does
@@ -19,7 +19,7 @@ import (
 type liveLog struct {
 	db     *database.DB
 	runs   *run.Service
-	call   tool.Call
+	call   record.Call
 	logger *slog.Logger
 
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type entry struct {
 // maxEntry is the most text of one event, in bytes.
 const maxEntry = 64 << 10
 
-func (s *Service) openLog(ctx context.Context, call tool.Call) *liveLog {
+func (s *Service) openLog(ctx context.Context, call record.Call) *liveLog {
 	l := &liveLog{
 		db: s.deps.DB, runs: s.deps.Runs, call: call, logger: s.deps.Logger, left: s.deps.Settings.MaxLog,
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
@@ -107,7 +107,7 @@ func (l *liveLog) append(ctx context.Context, entries []entry) {
 			if entries[i].stream == sandbox.Stderr {
 				level = "error"
 			}
-			_, err := l.runs.Append(ctx, tx, l.call.UID, l.call.ResultID, l.call.Version, run.NewEvent{
+			_, err := l.runs.Append(ctx, tx, l.call.Run(), run.NewEvent{
 				Type: run.Log, CallID: l.call.CallID,
 				Payload: map[string]any{"log": map[string]any{"level": level, "stream": entries[i].stream, "content": entries[i].text.String()}},
 			})

@@ -18,6 +18,8 @@ import (
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
@@ -73,11 +75,24 @@ type Settings struct {
 	MaxInput int64
 }
 
+// Outside keeps the programs that services beside this server execute.
+type Outside interface {
+	Register(ctx context.Context, a actor.Actor, p outside.Registration) (run.Run, *record.Call, error)
+	Finish(ctx context.Context, a actor.Actor, e outside.Ending) (r run.Run, ended []string, err error)
+}
+
+// Functions lends programs functions of the server's own.
+type Functions interface {
+	Lend(callID string, functions []tool.Function)
+	TakeBack(callID string)
+}
+
 // Deps is what the module needs.
 type Deps struct {
 	DB       *database.DB
 	Runs     *run.Service
-	Tools    *tool.Service
+	Records  *record.Service
+	Outside  Outside
 	Access   Access
 	Sandbox  Sandbox
 	Settings Settings
@@ -91,6 +106,8 @@ type Access struct {
 	SDK    SDK
 	Files  Files
 	Tools  Catalogue
+	// Functions are the server's own; a program is lent some.
+	Functions Functions
 	// API answers the calls of programs as it answers any other.
 	API http.Handler
 }

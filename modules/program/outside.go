@@ -12,7 +12,8 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // How long a service may execute a program, unless it finishes it earlier.
@@ -68,22 +69,22 @@ func (m *Module) registerAction(ctx context.Context, who actor.Actor, in *regist
 	if b.TTLSeconds > 0 {
 		ttl = min(time.Duration(b.TTLSeconds)*time.Second, maxOutsideTime)
 	}
-	p := tool.Registration{Time: ttl, CallID: b.ToolCallID, Run: run.OutsideParams{
+	p := outside.Registration{Time: ttl, CallID: b.ToolCallID, Run: run.OutsideParams{
 		ResultID: b.ResultID, Version: b.Version, Title: b.Title, CanvasID: b.CanvasID, Toolsets: b.Toolsets,
 	}}
 	if b.ToolCallID != "" || b.Code != "" {
-		p.Program = &tool.ProgramInput{Code: b.Code, Language: b.Language, Toolsets: b.Toolsets}
+		p.Program = &record.ProgramInput{Code: b.Code, Language: b.Language, Toolsets: b.Toolsets}
 	} else if b.WithKey {
 		return registeredBody{}, errs.New(errs.Invalid, "A key belongs to a program.").Do("Send toolCallId or code, or leave withKey out.")
 	}
 	return m.Service.registerOutside(ctx, who, p, b.WithKey)
 }
 
-func (s *Service) registerOutside(ctx context.Context, a actor.Actor, p tool.Registration, withKey bool) (registeredBody, error) {
+func (s *Service) registerOutside(ctx context.Context, a actor.Actor, p outside.Registration, withKey bool) (registeredBody, error) {
 	if err := s.decide(ptc.Question{UID: a.UID, Toolsets: p.Run.Toolsets, Title: p.Run.Title}); err != nil {
 		return registeredBody{}, err
 	}
-	r, c, err := s.deps.Tools.RegisterOutside(ctx, a, p)
+	r, c, err := s.deps.Outside.Register(ctx, a, p)
 	if err != nil {
 		return registeredBody{}, err
 	}
@@ -122,7 +123,7 @@ type finishedBody struct {
 
 func (m *Module) finishAction(ctx context.Context, who actor.Actor, in *finishInput) (finishedBody, error) {
 	b := in.Body
-	r, err := m.Service.finishOutside(ctx, who, tool.Ending{
+	r, err := m.Service.finishOutside(ctx, who, outside.Ending{
 		ResultID: b.ResultID, Version: b.Version, CallID: b.ToolCallID, Status: b.Status, Output: b.Output, Error: b.Error,
 	})
 	return finishedBody{ResultID: r.ResultID, Version: r.Version, ToolCallID: b.ToolCallID, Status: r.Status}, err
@@ -130,8 +131,8 @@ func (m *Module) finishAction(ctx context.Context, who actor.Actor, in *finishIn
 
 // finishOutside ends a program or a run, and the keys with it. A key counts only
 // while its program executes, so one that cannot be revoked opens nothing.
-func (s *Service) finishOutside(ctx context.Context, a actor.Actor, e tool.Ending) (run.Run, error) {
-	r, ended, err := s.deps.Tools.FinishOutside(ctx, a, e)
+func (s *Service) finishOutside(ctx context.Context, a actor.Actor, e outside.Ending) (run.Run, error) {
+	r, ended, err := s.deps.Outside.Finish(ctx, a, e)
 	if err != nil {
 		return run.Run{}, err
 	}

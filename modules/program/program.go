@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -31,7 +32,7 @@ type Request struct {
 	// key; all of a toolset that is not in it.
 	Selected map[string][]string
 	// Shown is set where a model wrote it.
-	Shown tool.Shown
+	Shown record.Shown
 	// Functions are tools of the server's own that it may call besides, by
 	// their names.
 	Functions []tool.Function
@@ -67,12 +68,12 @@ type File struct {
 
 // ToolCall is one call of a program, without its result.
 type ToolCall struct {
-	CallID     string      `json:"callId"`
-	ToolsetKey string      `json:"toolsetKey"`
-	ToolName   string      `json:"toolName"`
-	Status     tool.Status `json:"status" enum:"executing,completed,failed"`
-	Error      string      `json:"error,omitempty"`
-	DurationMS int64       `json:"durationMs"`
+	CallID     string        `json:"callId"`
+	ToolsetKey string        `json:"toolsetKey"`
+	ToolName   string        `json:"toolName"`
+	Status     record.Status `json:"status" enum:"executing,completed,failed"`
+	Error      string        `json:"error,omitempty"`
+	DurationMS int64         `json:"durationMs"`
 }
 
 // prepare checks a request and fills in what it leaves out. installed are the
@@ -105,18 +106,18 @@ func told(installed []sandbox.Language) string {
 }
 
 // answer is the record of a program that ended.
-func (o Outcome) answer() (tool.Answer, error) {
+func (o Outcome) answer() (record.Answer, error) {
 	data, err := json.Marshal(map[string]any{
 		"stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS, "files": o.Files,
 		"toolCallsMade": o.ToolCallsMade,
 	})
 	if err != nil {
-		return tool.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)
+		return record.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)
 	}
 	if o.Status == sandbox.Completed {
-		return tool.Answer{Status: tool.Success, Data: data}, nil
+		return record.Answer{Status: record.Success, Data: data}, nil
 	}
-	return tool.Answer{Status: "error", Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.ErrorCode)), Data: data}, nil
+	return record.Answer{Status: record.Error, Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.ErrorCode)), Data: data}, nil
 }
 
 // sentence says why a program did not complete, and after how many calls.

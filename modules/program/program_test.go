@@ -256,7 +256,7 @@ func TestOutputIsShownLive(t *testing.T) {
 	s := apptest.Serve(t, toolsets, "SANDBOX_OUTPUT=64KiB")
 	o := python(t, s, program.Request{Code: "import sys\nprint('first')\nprint('wrong', file=sys.stderr)\nfor n in range(4000): print('x' * 100)"})
 	require.Equal(t, sandbox.Completed, o.Status)
-	events, err := s.App.Runs.Service.Events(t.Context(), s.Anna.Actor, o.ResultID, o.Version, 0, 1000)
+	events, err := s.App.Runs.Service.Events(t.Context(), s.Anna.Actor, run.EventFilter{ResultID: o.ResultID, Version: o.Version, Limit: 1000})
 	require.NoError(t, err)
 	var shown strings.Builder
 	for _, e := range events {

@@ -16,9 +16,9 @@ import (
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
-	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -52,7 +52,7 @@ type Opened struct {
 	actor    actor.Actor
 	run      run.Run
 	ours     bool // the end of the program is the end of the run
-	call     tool.Call
+	call     record.Call
 	log      *liveLog
 	folder   folder
 	warnings []string
@@ -76,13 +76,14 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
-	call, err := s.deps.Tools.OpenProgram(ctx, a, r, tool.ProgramInput{
-		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool, Functions: req.Functions,
+	call, err := s.deps.Records.OpenProgram(ctx, a, r, record.ProgramInput{
+		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool,
 		Selected: req.Selected, Shown: req.Shown,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
+	s.deps.Access.Functions.Lend(call.CallID, req.Functions)
 	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
 	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
 	o.Job = sandbox.Job{
@@ -100,6 +101,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 // lost it, and returns that error; the outcome has the calls then, no more. It works when ctx has ended.
 func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error) (Outcome, error) {
 	s := o.service
+	defer s.deps.Access.Functions.TakeBack(o.call.CallID)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	o.log.close()
@@ -196,7 +198,7 @@ func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes
 	}
 	c := catalogue.New(sets, classes)
 	c.Shape = func(ctx context.Context, key, name string) (string, error) {
-		return s.deps.Tools.LastShape(ctx, a, key, name)
+		return s.deps.Records.LastShape(ctx, a, key, name)
 	}
 	return catalogue.Stubs(req.Language, sets), c, nil
 }
@@ -215,7 +217,7 @@ func (s *Service) run(ctx context.Context, a actor.Actor, req Request) (r run.Ru
 		}
 	}
 	r, err = s.deps.Runs.Create(ctx, a, run.CreateParams{
-		ResultID: req.ResultID, Title: req.Title, CanvasID: req.CanvasID, Toolsets: req.Toolsets, Type: tool.Program,
+		ResultID: req.ResultID, Title: req.Title, CanvasID: req.CanvasID, Toolsets: req.Toolsets, Type: record.Program,
 	})
 	return r, true, err
 }
@@ -228,7 +230,7 @@ func (s *Service) sameCanvas(r run.Run, req Request) error {
 }
 
 // settle records the end of a program, and of its run if that is ours.
-func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o Outcome, ours bool) (Outcome, error) {
+func (s *Service) settle(ctx context.Context, a actor.Actor, call record.Call, o Outcome, ours bool) (Outcome, error) {
 	var unlisted error // its end is recorded all the same
 	o.ToolCalls, unlisted = s.children(ctx, a, call)
 	o.ToolCallsMade = len(o.ToolCalls)
@@ -236,13 +238,13 @@ func (s *Service) settle(ctx context.Context, a actor.Actor, call tool.Call, o O
 	if err != nil {
 		return o, err
 	}
-	err = s.deps.Tools.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
+	err = s.deps.Records.CloseProgram(ctx, call, answer, func(tx database.Tx) error {
 		if !ours {
 			return nil
 		}
-		return s.deps.Runs.Finish(ctx, tx, call.UID, call.ResultID, call.Version, o.finish())
+		return s.deps.Runs.Finish(ctx, tx, call.Run(), o.finish())
 	})
-	if errors.Is(err, tool.ErrMissing) {
+	if errors.Is(err, record.ErrMissing) {
 		return o, errs.New(errs.Unavailable, "The program was given up as dead while it ran.").Do("Run it again.").With(err)
 	}
 	return o, errors.Join(err, unlisted)
@@ -256,7 +258,7 @@ func (s *Service) abandon(ctx context.Context, r run.Run, ours bool, cause error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return s.deps.DB.InTx(ctx, func(tx database.Tx) error {
-		return s.deps.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{Status: run.Failed, Errors: []string{errs.Message(cause)}})
+		return s.deps.Runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Failed, Errors: []string{errs.Message(cause)}})
 	})
 }
 
@@ -265,14 +267,14 @@ func (s *Service) abandon(ctx context.Context, r run.Run, ours bool, cause error
 func (s *Service) refuse(ctx context.Context, o *Opened, cause error) (Outcome, error) {
 	made, unlisted := s.children(ctx, o.actor, o.call)
 	failure := sandbox.FailureOf(cause)
-	answer := tool.Answer{
-		Status: "error", Error: errs.Message(cause) + " " + sandbox.CallsMade(len(made)), ErrorCode: strings.ToUpper(string(failure)),
+	answer := record.Answer{
+		Status: record.Error, Error: errs.Message(cause) + " " + sandbox.CallsMade(len(made)), ErrorCode: strings.ToUpper(string(failure)),
 	}
-	err := s.deps.Tools.CloseProgram(ctx, o.call, answer, func(tx database.Tx) error {
+	err := s.deps.Records.CloseProgram(ctx, o.call, answer, func(tx database.Tx) error {
 		if !o.ours {
 			return nil
 		}
-		return s.deps.Runs.Finish(ctx, tx, o.call.UID, o.call.ResultID, o.call.Version, run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
+		return s.deps.Runs.Finish(ctx, tx, o.call.Run(), run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
 	})
 	if e, ok := errors.AsType[*errs.Error](cause); ok && failure == sandbox.FailedUnavailable {
 		cause = e.Do(fmt.Sprintf("%s (%s) %s", sandbox.CallsMade(len(made)), failure, e.Detail))
@@ -281,11 +283,11 @@ func (s *Service) refuse(ctx context.Context, o *Opened, cause error) (Outcome, 
 }
 
 // children lists the calls a program made.
-func (s *Service) children(ctx context.Context, a actor.Actor, call tool.Call) ([]ToolCall, error) {
+func (s *Service) children(ctx context.Context, a actor.Actor, call record.Call) ([]ToolCall, error) {
 	calls := []ToolCall{}
 	q := httpapi.PageQuery{Limit: httpapi.MaxPageSize}
 	for {
-		page, err := s.deps.Tools.List(ctx, a, tool.Filter{ParentID: call.CallID}, q)
+		page, err := s.deps.Records.List(ctx, a, record.Filter{ParentID: call.CallID}, q)
 		if err != nil {
 			return calls, err
 		}

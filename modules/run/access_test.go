@@ -50,6 +50,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 
 func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas) map[string]func(context.Context, *testing.T) {
 	type tries = map[string]func(context.Context, *testing.T)
+	his := run.Ref{UID: ben.UID, ResultID: r.ResultID, Version: r.Version}
 	return tries{
 		"Create": func(ctx context.Context, t *testing.T) {
 			_, err := s.Create(ctx, ben, run.CreateParams{ResultID: r.ResultID})
@@ -77,26 +78,26 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.Zero(t, *runs.Total)
 		},
 		"Owns": func(ctx context.Context, t *testing.T) {
-			owned, err := s.Owns(ctx, db.Read(ctx), ben.UID, r.ResultID, r.Version)
+			owned, err := s.Owns(ctx, his)
 			require.NoError(t, err)
 			require.False(t, owned)
-			owned, err = s.Owns(ctx, db.Read(ctx), anna.UID, r.ResultID, r.Version)
+			owned, err = s.Owns(ctx, r.Ref())
 			require.NoError(t, err)
 			require.True(t, owned)
 		},
 		"Append": func(ctx context.Context, t *testing.T) {
 			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
-				_, err := s.Append(ctx, tx, ben.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log})
+				_, err := s.Append(ctx, tx, his, run.NewEvent{Type: run.Log})
 				return err
 			}), run.ErrMissing)
 		},
 		"Finish": func(ctx context.Context, t *testing.T) {
 			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.Finish(ctx, tx, ben.UID, r.ResultID, r.Version, run.Finish{Status: run.Done})
+				return s.Finish(ctx, tx, his, run.Finish{Status: run.Done})
 			}), run.ErrMissing)
 		},
 		"Events": func(ctx context.Context, t *testing.T) {
-			got, err := s.Events(ctx, ben, r.ResultID, r.Version, 0, 10)
+			got, err := s.Events(ctx, ben, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 10})
 			require.NoError(t, err)
 			require.Empty(t, got)
 		},
@@ -114,7 +115,7 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			p := run.OutsideParams{ResultID: "ar-outside", Until: until}
 			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error { _, err := s.Register(ctx, tx, anna, p); return err }))
 			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.Prolong(ctx, tx, ben.UID, p.ResultID, 0, until.Add(time.Hour))
+				return s.Prolong(ctx, tx, run.Ref{UID: ben.UID, ResultID: p.ResultID}, until.Add(time.Hour))
 			}))
 			got, err := s.Get(ctx, anna, p.ResultID, nil)
 			require.NoError(t, err)
@@ -122,15 +123,15 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 		},
 		"AddMessage": func(ctx context.Context, t *testing.T) {
 			require.ErrorIs(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.AddMessage(ctx, tx, ben.UID, r.ResultID, r.Version, run.NewMessage{Event: 1, Type: run.Human, Content: "his"})
+				return s.AddMessage(ctx, tx, his, run.NewMessage{Event: 1, Type: run.Human, Content: "his"})
 			}), run.ErrMissing)
 			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.AddMessage(ctx, tx, anna.UID, r.ResultID, r.Version, run.NewMessage{Event: 1, MessageID: "am-hers", Type: run.Human, Content: "hers"})
+				return s.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: 1, MessageID: "am-hers", Type: run.Human, Content: "hers"})
 			}))
 		},
 		"ChangeMessage": func(ctx context.Context, t *testing.T) {
 			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
-				return s.ChangeMessage(ctx, tx, ben.UID, r.ResultID, r.Version, run.MessageChange{MessageID: "am-hers", Content: new("his")})
+				return s.ChangeMessage(ctx, tx, his, run.MessageChange{MessageID: "am-hers", Content: new("his")})
 			}), "a message need not be there")
 			got, err := s.Messages(ctx, anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
 			require.NoError(t, err)

@@ -2,7 +2,10 @@ package run
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
+
+	"github.com/portico-run/portico/internal/errs"
 )
 
 type canvasInput struct {
@@ -69,4 +72,17 @@ type canvasBody struct {
 	Title     string    `json:"title"`
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// ParseVersion reads a version that a request may leave out; nil is none. name is
+// the header or parameter, for the error.
+func ParseVersion(name, text string) (*int, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no version is a value
+	}
+	v, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || v < 0 {
+		return nil, errs.Newf(errs.Invalid, "%s is not a version number.", name).Do("Send a whole number from 0, or leave it out.")
+	}
+	return new(int(v)), nil
 }

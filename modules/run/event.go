@@ -34,6 +34,14 @@ type Event struct {
 	CreatedAt time.Time
 }
 
+// EventFilter says which events of a run to read.
+type EventFilter struct {
+	ResultID string
+	Version  int
+	After    int64 // the Seq of the last one that is known
+	Limit    int
+}
+
 // NewEvent is an event to append. Payload is anything that becomes a JSON
 // object; nil is an empty one.
 type NewEvent struct {

@@ -20,7 +20,7 @@ func TestMessages(t *testing.T) {
 		r := create(t, s, anna, run.CreateParams{Title: "talk"})
 		add := func(m run.NewMessage) error {
 			return db.InTx(t.Context(), func(tx database.Tx) error {
-				return s.AddMessage(t.Context(), tx, anna.UID, r.ResultID, r.Version, m)
+				return s.AddMessage(t.Context(), tx, r.Ref(), m)
 			})
 		}
 		require.NoError(t, add(run.NewMessage{Event: 1, Type: run.Human, Content: "What?\x00\xff"}))

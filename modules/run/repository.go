@@ -107,13 +107,13 @@ func (repository) list(h database.Handle, uid string, w database.Window) ([]row,
 // advance gives out the next event number of a run that is not over, and
 // changes the given columns with it. The row stays locked until the
 // transaction ends.
-func (rp repository) advance(tx database.Tx, uid, resultID string, version int, columns map[string]any) (int64, error) {
+func (rp repository) advance(tx database.Tx, r Ref, columns map[string]any) (int64, error) {
 	changes := map[string]any{"event_seq": gorm.Expr("event_seq + 1")}
 	maps.Copy(changes, columns)
 	var changed []row
-	err := database.Scoped(tx.Handle, uid).Model(&changed).
+	err := database.Scoped(tx.Handle, r.UID).Model(&changed).
 		Clauses(clause.Returning{Columns: []clause.Column{{Name: "event_seq"}}}).
-		Where("result_id = ? AND version = ? AND status IN ?", resultID, version,
+		Where("result_id = ? AND version = ? AND status IN ?", r.ResultID, r.Version,
 			[]string{string(Waiting), string(Running)}).
 		Updates(changes).Error
 	if err != nil {
@@ -122,7 +122,7 @@ func (rp repository) advance(tx database.Tx, uid, resultID string, version int, 
 	if len(changed) == 1 {
 		return changed[0].EventSeq, nil
 	}
-	_, err = rp.get(tx.Handle, uid, resultID, &version)
+	_, err = rp.get(tx.Handle, r.UID, r.ResultID, &r.Version)
 	switch {
 	case errors.Is(err, database.ErrNotFound):
 		return 0, ErrMissing
@@ -133,8 +133,8 @@ func (rp repository) advance(tx database.Tx, uid, resultID string, version int, 
 }
 
 // open holds the row of a run that is not over until the transaction ends.
-func (rp repository) open(tx database.Tx, uid, resultID string, version int) error {
-	r, err := rp.lock(tx, uid, resultID, version)
+func (rp repository) open(tx database.Tx, of Ref) error {
+	r, err := rp.lock(tx, of)
 	switch {
 	case errors.Is(err, database.ErrNotFound):
 		return ErrMissing

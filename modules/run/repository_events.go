@@ -36,12 +36,10 @@ func (repository) insertEvent(tx database.Tx, r *eventRow) error {
 
 // events is unscoped because the table has no user; the subquery holds the
 // wall between users instead.
-func (repository) events(h database.Handle, uid, resultID string, version int, after int64, limit int) ([]eventRow, error) {
-	owned := database.Scoped(h, uid).Table(row{}.TableName()).Select("1").
-		Where("result_id = ? AND version = ?", resultID, version)
+func (repository) events(h database.Handle, uid string, f EventFilter) ([]eventRow, error) {
 	var rows []eventRow
 	err := database.Unscoped(h).
-		Where("result_id = ? AND version = ? AND seq > ? AND EXISTS (?)", resultID, version, after, owned).
-		Order("seq").Limit(limit).Find(&rows).Error
+		Where("result_id = ? AND version = ? AND seq > ? AND EXISTS (?)", f.ResultID, f.Version, f.After, owned(h, Ref{uid, f.ResultID, f.Version})).
+		Order("seq").Limit(f.Limit).Find(&rows).Error
 	return rows, err
 }

@@ -44,9 +44,9 @@ func (repository) insertMessage(tx database.Tx, r *messageRow) error {
 
 // changeMessage is unscoped because the table has no user; the subquery holds
 // the wall between users instead. A message that is not there is left so.
-func (repository) changeMessage(tx database.Tx, uid, resultID string, version int, messageID string, columns map[string]any) error {
+func (repository) changeMessage(tx database.Tx, r Ref, messageID string, columns map[string]any) error {
 	return database.Unscoped(tx.Handle).Model(&messageRow{}).
-		Where("message_id = ? AND result_id = ? AND version = ? AND EXISTS (?)", messageID, resultID, version, owned(tx.Handle, uid, resultID, version)).
+		Where("message_id = ? AND result_id = ? AND version = ? AND EXISTS (?)", messageID, r.ResultID, r.Version, owned(tx.Handle, r)).
 		Updates(columns).Error
 }
 
@@ -54,7 +54,7 @@ func (repository) changeMessage(tx database.Tx, uid, resultID string, version in
 // wall between users instead.
 func (repository) messages(h database.Handle, uid string, f MessageFilter) ([]messageRow, error) {
 	q := database.Unscoped(h).Where("result_id = ? AND version = ? AND seq > ?", f.ResultID, f.Version, f.After).
-		Where("EXISTS (?)", owned(h, uid, f.ResultID, f.Version))
+		Where("EXISTS (?)", owned(h, Ref{uid, f.ResultID, f.Version}))
 	if f.Spoken {
 		q = q.Where("type <> ?", Tool)
 	}
@@ -67,6 +67,6 @@ func (repository) messages(h database.Handle, uid string, f MessageFilter) ([]me
 }
 
 // owned has a row where the run is the user's.
-func owned(h database.Handle, uid, resultID string, version int) *gorm.DB {
-	return database.Scoped(h, uid).Table(row{}.TableName()).Select("1").Where("result_id = ? AND version = ?", resultID, version)
+func owned(h database.Handle, r Ref) *gorm.DB {
+	return database.Scoped(h, r.UID).Table(row{}.TableName()).Select("1").Where("result_id = ? AND version = ?", r.ResultID, r.Version)
 }

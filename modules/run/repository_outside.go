@@ -12,9 +12,8 @@ func (repository) lockUser(tx database.Tx, uid string) error {
 	return database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&found).Error
 }
 
-func (repository) lock(tx database.Tx, uid, resultID string, version int) (row, error) {
-	var r row
-	err := database.Lock(database.Scoped(tx.Handle, uid)).Where("result_id = ? AND version = ?", resultID, version).Take(&r).Error
+func (repository) lock(tx database.Tx, of Ref) (r row, err error) {
+	err = database.Lock(database.Scoped(tx.Handle, of.UID)).Where("result_id = ? AND version = ?", of.ResultID, of.Version).Take(&r).Error
 	return r, err
 }
 
@@ -33,8 +32,8 @@ func (repository) outside(h database.Handle, uid string) (int64, error) {
 	return n, err
 }
 
-func (repository) prolong(tx database.Tx, uid, resultID string, version int, until time.Time) error {
-	return database.Scoped(tx.Handle, uid).Model(&row{}).
-		Where("result_id = ? AND version = ? AND status = ? AND lease_owner = ? AND lease_expires_at < ?", resultID, version, string(Running), Outside, until.UTC()).
+func (repository) prolong(tx database.Tx, r Ref, until time.Time) error {
+	return database.Scoped(tx.Handle, r.UID).Model(&row{}).
+		Where("result_id = ? AND version = ? AND status = ? AND lease_owner = ? AND lease_expires_at < ?", r.ResultID, r.Version, string(Running), Outside, until.UTC()).
 		Update("lease_expires_at", until.UTC()).Error
 }

@@ -57,6 +57,19 @@ type Run struct {
 	UpdatedAt time.Time
 }
 
+// Ref names one version of a run, and the user whose it is.
+type Ref struct {
+	UID      string
+	ResultID string
+	Version  int
+}
+
+// Ref names the run.
+func (r Run) Ref() Ref { return Ref{UID: r.UID, ResultID: r.ResultID, Version: r.Version} }
+
+// NoResult is the result id of calls outside any run: docs/wire/refly.md#records-of-calls.
+const NoResult = "non-result-id"
+
 // Limits of what a caller may name.
 const (
 	maxID       = 64
@@ -65,8 +78,6 @@ const (
 	maxInput    = 1 << 20
 	maxToolsets = 200
 	defaultType = "skill"
-	// noResult is the result id of calls outside any run.
-	noResult = "non-result-id"
 )
 
 // The failures of this module.
@@ -136,8 +147,8 @@ func jsonText(field string, value json.RawMessage) error {
 }
 
 func (p CreateParams) validate() error {
-	if p.ResultID != "" && (len(p.ResultID) > maxID || p.ResultID == noResult || !idPattern.MatchString(p.ResultID)) {
-		return errs.Newf(errs.Invalid, "resultId must be 1 to %d letters, digits, - or _, and not %q.", maxID, noResult)
+	if p.ResultID != "" && (len(p.ResultID) > maxID || p.ResultID == NoResult || !idPattern.MatchString(p.ResultID)) {
+		return errs.Newf(errs.Invalid, "resultId must be 1 to %d letters, digits, - or _, and not %q.", maxID, NoResult)
 	}
 	if err := text("title", p.Title, maxTitle); err != nil {
 		return err

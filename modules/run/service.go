@@ -53,7 +53,7 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 		if err := s.repo.insert(tx, &r); err != nil {
 			return err
 		}
-		return s.record(tx, r.ResultID, r.Version, r.EventSeq, NewEvent{Type: Start})
+		return s.record(tx, r.run().Ref(), r.EventSeq, NewEvent{Type: Start})
 	})
 	if database.IsDuplicate(err) {
 		// Versions begin at 0 and have no gaps: who owns none and collides
@@ -123,8 +123,8 @@ func (s *Service) List(ctx context.Context, a actor.Actor, p httpapi.PageQuery) 
 }
 
 // Owns reports whether the run exists and is the user's.
-func (s *Service) Owns(_ context.Context, h database.Handle, uid, resultID string, version int) (bool, error) {
-	_, err := s.repo.get(h, uid, resultID, &version)
+func (s *Service) Owns(ctx context.Context, r Ref) (bool, error) {
+	_, err := s.repo.get(s.db.Read(ctx), r.UID, r.ResultID, &r.Version)
 	if errors.Is(err, database.ErrNotFound) {
 		return false, nil
 	}
@@ -134,11 +134,11 @@ func (s *Service) Owns(_ context.Context, h database.Handle, uid, resultID strin
 // Finish writes how a run ended, and its end event, which is the last one. It
 // returns ErrEnded when the run was over already, so that of two that want to
 // end a run one does.
-func (s *Service) Finish(_ context.Context, tx database.Tx, uid, resultID string, version int, f Finish) error {
+func (s *Service) Finish(_ context.Context, tx database.Tx, r Ref, f Finish) error {
 	if !f.Status.Final() {
 		return fmt.Errorf("finish run: %q is not a final status", f.Status)
 	}
-	seq, err := s.repo.advance(tx, uid, resultID, version, map[string]any{
+	seq, err := s.repo.advance(tx, r, map[string]any{
 		"status": string(f.Status), "ptc_enabled": f.PTCEnabled, "errors": list(f.Errors), "model_name": textOf(f.Model),
 		"error_type": f.errorType(), "warnings": list(f.Warnings), "handoff": handoff(f.Handoff), "lease_owner": nil, "lease_expires_at": nil, "updated_at": s.now(),
 	})
@@ -148,5 +148,5 @@ func (s *Service) Finish(_ context.Context, tx database.Tx, uid, resultID string
 	end := NewEvent{Type: End, Payload: struct {
 		Status Status `json:"status"`
 	}{f.Status}}
-	return s.record(tx, resultID, version, seq, end)
+	return s.record(tx, r, seq, end)
 }

@@ -13,32 +13,32 @@ import (
 // It holds the run's row until the transaction ends, so call it last. It
 // returns ErrEnded after the end and ErrMissing when the run is not the
 // user's.
-func (s *Service) Append(_ context.Context, tx database.Tx, uid, resultID string, version int, e NewEvent) (seq int64, err error) {
+func (s *Service) Append(_ context.Context, tx database.Tx, r Ref, e NewEvent) (seq int64, err error) {
 	if e.Type == End {
 		return 0, fmt.Errorf("append event: %s is written by Finish", End)
 	}
-	seq, err = s.repo.advance(tx, uid, resultID, version, nil)
+	seq, err = s.repo.advance(tx, r, nil)
 	if err != nil {
 		return 0, fmt.Errorf("append %s event: %w", e.Type, err)
 	}
-	if err := s.record(tx, resultID, version, seq, e); err != nil || e.Message == nil {
+	if err := s.record(tx, r, seq, e); err != nil || e.Message == nil {
 		return seq, err
 	}
 	m := *e.Message
 	if m.Event == 0 {
 		m.Event = seq
 	}
-	return seq, s.addMessage(tx, resultID, version, m)
+	return seq, s.addMessage(tx, r, m)
 }
 
 // record writes an event under a number that advance has given out.
-func (s *Service) record(tx database.Tx, resultID string, version int, seq int64, e NewEvent) error {
+func (s *Service) record(tx database.Tx, of Ref, seq int64, e NewEvent) error {
 	payload, err := e.payload()
 	if err != nil {
 		return err
 	}
 	r := eventRow{
-		ResultID: resultID, Version: version, Seq: seq, Type: string(e.Type),
+		ResultID: of.ResultID, Version: of.Version, Seq: seq, Type: string(e.Type),
 		Payload: payload, CreatedAt: s.now(),
 	}
 	if e.CallID != "" {
@@ -47,13 +47,13 @@ func (s *Service) record(tx database.Tx, resultID string, version int, seq int64
 	if err := s.repo.insertEvent(tx, &r); err != nil {
 		return fmt.Errorf("write %s event: %w", e.Type, err)
 	}
-	return tx.Notify(Topic(resultID))
+	return tx.Notify(Topic(of.ResultID))
 }
 
-// Events returns at most limit events with numbers after the given one, in
-// order; none when the run is not the caller's.
-func (s *Service) Events(ctx context.Context, a actor.Actor, resultID string, version int, after int64, limit int) ([]Event, error) {
-	rows, err := s.repo.events(s.db.Read(ctx), a.UID, resultID, version, after, limit)
+// Events returns events of a run, in order; none when the run is not the
+// caller's.
+func (s *Service) Events(ctx context.Context, a actor.Actor, f EventFilter) ([]Event, error) {
+	rows, err := s.repo.events(s.db.Read(ctx), a.UID, f)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/portico-run/portico/internal/database"
 )
 
-// Renew says that the process with that name still keeps its running runs
-// alive, for all users.
-func (s *Service) Renew(ctx context.Context, owner string, until time.Time) error {
+// Renew says that this process still keeps its running runs alive, for all
+// users.
+func (s *Service) Renew(ctx context.Context, until time.Time) error {
 	return s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := s.repo.renew(tx, owner, until); err != nil {
+		if err := s.repo.renew(tx, s.owner, until); err != nil {
 			return fmt.Errorf("renew leases: %w", err)
 		}
 		return nil

@@ -13,21 +13,21 @@ import (
 
 // AddMessage adds a message to a run that has not ended. It returns ErrMissing
 // when the run is not the user's and ErrEnded after its end.
-func (s *Service) AddMessage(_ context.Context, tx database.Tx, uid, resultID string, version int, m NewMessage) error {
-	if err := s.repo.open(tx, uid, resultID, version); err != nil {
+func (s *Service) AddMessage(_ context.Context, tx database.Tx, r Ref, m NewMessage) error {
+	if err := s.repo.open(tx, r); err != nil {
 		return fmt.Errorf("add message: %w", err)
 	}
-	return s.addMessage(tx, resultID, version, m)
+	return s.addMessage(tx, r, m)
 }
 
 // addMessage adds a message to a run whose row is held.
-func (s *Service) addMessage(tx database.Tx, resultID string, version int, m NewMessage) error {
+func (s *Service) addMessage(tx database.Tx, of Ref, m NewMessage) error {
 	if m.Event < 1 {
 		return fmt.Errorf("add message: no event showed the message of %s", m.Type)
 	}
 	now := s.now()
 	r := messageRow{
-		MessageID: m.MessageID, ResultID: resultID, Version: version, Seq: m.Event, Type: m.Type, Content: storable(m.Content),
+		MessageID: m.MessageID, ResultID: of.ResultID, Version: of.Version, Seq: m.Event, Type: m.Type, Content: storable(m.Content),
 		ReasoningContent: textOf(m.Reasoning), UsageMeta: rawOf(m.Usage), ToolCallMeta: rawOf(m.CallMeta), ToolCallID: textOf(m.CallID),
 		CreatedAt: now, UpdatedAt: now,
 	}
@@ -43,7 +43,7 @@ func (s *Service) addMessage(tx database.Tx, resultID string, version int, m New
 // ChangeMessage changes a message of a run of the user's, also after the run's
 // end. There need not be one: a call that begins after the end of its run has
 // none.
-func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, uid, resultID string, version int, c MessageChange) error {
+func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, r Ref, c MessageChange) error {
 	columns := map[string]any{"updated_at": s.now()}
 	if c.Content != nil {
 		columns["content"] = storable(*c.Content)
@@ -51,7 +51,7 @@ func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, uid, resultID
 	if meta := rawOf(c.CallMeta); meta != nil {
 		columns["tool_call_meta"] = meta
 	}
-	if err := s.repo.changeMessage(tx, uid, resultID, version, c.MessageID, columns); err != nil {
+	if err := s.repo.changeMessage(tx, r, c.MessageID, columns); err != nil {
 		return fmt.Errorf("change message: %w", err)
 	}
 	return nil

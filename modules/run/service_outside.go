@@ -29,7 +29,7 @@ func (s *Service) Register(_ context.Context, tx database.Tx, a actor.Actor, p O
 	if p.ResultID == "" {
 		p.ResultID = ids.New(ids.Run)
 	}
-	r, err := s.repo.lock(tx, a.UID, p.ResultID, p.Version)
+	r, err := s.repo.lock(tx, Ref{a.UID, p.ResultID, p.Version})
 	switch {
 	case errors.Is(err, database.ErrNotFound):
 		return s.registerNew(tx, a, p)
@@ -80,7 +80,7 @@ func (s *Service) registerNew(tx database.Tx, a actor.Actor, p OutsideParams) (R
 		}
 		return Run{}, fmt.Errorf("register run: %w", err)
 	}
-	return r.run(), s.record(tx, r.ResultID, r.Version, r.EventSeq, NewEvent{Type: Start})
+	return r.run(), s.record(tx, r.run().Ref(), r.EventSeq, NewEvent{Type: Start})
 }
 
 // adopt makes a canvas that is kept elsewhere known here, as the actor's.
@@ -99,6 +99,6 @@ func (s *Service) adopt(tx database.Tx, a actor.Actor, canvasID string) error {
 
 // Prolong lets a registered run of the user's go on until a later moment; an
 // earlier one changes nothing.
-func (s *Service) Prolong(_ context.Context, tx database.Tx, uid, resultID string, version int, until time.Time) error {
-	return s.repo.prolong(tx, uid, resultID, version, until)
+func (s *Service) Prolong(_ context.Context, tx database.Tx, r Ref, until time.Time) error {
+	return s.repo.prolong(tx, r, until)
 }

@@ -50,7 +50,7 @@ func appendEvent(t *testing.T, db *database.DB, s *run.Service, r run.Run, e run
 	t.Helper()
 	var seq int64
 	err := db.InTx(t.Context(), func(tx database.Tx) (err error) {
-		seq, err = s.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, e)
+		seq, err = s.Append(t.Context(), tx, r.Ref(), e)
 		return err
 	})
 	return seq, err
@@ -59,13 +59,13 @@ func appendEvent(t *testing.T, db *database.DB, s *run.Service, r run.Run, e run
 func finish(t *testing.T, db *database.DB, s *run.Service, r run.Run, f run.Finish) error {
 	t.Helper()
 	return db.InTx(t.Context(), func(tx database.Tx) error {
-		return s.Finish(t.Context(), tx, r.UID, r.ResultID, r.Version, f)
+		return s.Finish(t.Context(), tx, r.Ref(), f)
 	})
 }
 
 func events(t *testing.T, s *run.Service, r run.Run, after int64, limit int) []run.Event {
 	t.Helper()
-	out, err := s.Events(t.Context(), actor.Actor{UID: r.UID}, r.ResultID, r.Version, after, limit)
+	out, err := s.Events(t.Context(), actor.Actor{UID: r.UID}, run.EventFilter{ResultID: r.ResultID, Version: r.Version, After: after, Limit: limit})
 	require.NoError(t, err)
 	return out
 }
@@ -189,7 +189,7 @@ func TestAppendIsPartOfItsTransaction(t *testing.T) {
 		r := create(t, s, anna, run.CreateParams{})
 		failure := errors.New("no")
 		err := db.InTx(t.Context(), func(tx database.Tx) error {
-			if _, err := s.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log}); err != nil {
+			if _, err := s.Append(t.Context(), tx, r.Ref(), run.NewEvent{Type: run.Log}); err != nil {
 				return err
 			}
 			return failure
@@ -229,9 +229,10 @@ func TestLeases(t *testing.T) {
 		}
 		require.Empty(t, expired(noon.Add(lease)))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
-		require.NoError(t, s.Renew(t.Context(), "pod-2", noon.Add(time.Hour)))
+		other := run.New(run.Deps{DB: db, Owner: "pod-2"}).Service
+		require.NoError(t, other.Renew(t.Context(), noon.Add(time.Hour)))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
-		require.NoError(t, s.Renew(t.Context(), "pod-1", noon.Add(time.Hour)))
+		require.NoError(t, s.Renew(t.Context(), noon.Add(time.Hour)))
 		require.Empty(t, expired(noon.Add(time.Hour)))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(time.Hour+time.Microsecond)))
 	})

@@ -2,15 +2,21 @@ package tool_test
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -32,61 +38,66 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		tries := map[string]func(t *testing.T){
 			"Execute": func(t *testing.T) {
 				_, err := f.Service.Execute(ctx, ben, req)
-				require.ErrorIs(t, err, tool.ErrParentForeign)
+				require.ErrorIs(t, err, record.ErrParentForeign)
 			},
-			"Call": func(t *testing.T) {
-				_, foreign := f.Service.Call(ctx, ben, hers.CallID)
-				_, absent := f.Service.Call(ctx, ben, "ptc:none")
-				require.ErrorIs(t, foreign, tool.ErrMissing)
+			"record.Call": func(t *testing.T) {
+				_, foreign := f.records.Call(ctx, ben, hers.CallID)
+				_, absent := f.records.Call(ctx, ben, "ptc:none")
+				require.ErrorIs(t, foreign, record.ErrMissing)
 				require.Equal(t, absent.Error(), foreign.Error())
 			},
-			"ForgetOutputs": func(t *testing.T) { // Ben's objects have other names
-				require.NoError(t, f.Service.ForgetOutputs(ctx, ben, []string{hers.CallID}))
+			"record.ForgetOutputs": func(t *testing.T) { // Ben's objects have other names
+				require.NoError(t, f.records.ForgetOutputs(ctx, ben, []string{hers.CallID}))
 			},
-			"Calls": func(t *testing.T) {
-				got, err := f.Service.Calls(ctx, ben, []string{hers.CallID, p.CallID})
+			"record.Calls": func(t *testing.T) {
+				got, err := f.records.Calls(ctx, ben, []string{hers.CallID, p.CallID})
 				require.NoError(t, err)
 				require.Empty(t, got)
 			},
-			"List": func(t *testing.T) {
-				_, err := f.Service.List(ctx, ben, tool.Filter{ResultID: r.ResultID}, httpapi.PageQuery{Limit: 10})
+			"record.List": func(t *testing.T) {
+				_, err := f.records.List(ctx, ben, record.Filter{ResultID: r.ResultID}, httpapi.PageQuery{Limit: 10})
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
-				page, err := f.Service.List(ctx, ben, tool.Filter{}, httpapi.PageQuery{Limit: 10})
+				page, err := f.records.List(ctx, ben, record.Filter{}, httpapi.PageQuery{Limit: 10})
 				require.NoError(t, err)
 				require.Empty(t, page.Items)
 			},
 			"File": func(t *testing.T) {
 				_, err := f.Service.File(ctx, ben, hers.CallID, "x")
-				require.ErrorIs(t, err, tool.ErrMissing)
+				require.ErrorIs(t, err, record.ErrMissing)
 			},
 			"ExecuteWhole": func(t *testing.T) {
 				_, _, err := f.Service.ExecuteWhole(ctx, ben, req)
-				require.ErrorIs(t, err, tool.ErrParentForeign)
+				require.ErrorIs(t, err, record.ErrParentForeign)
 			},
-			"LastShape": func(t *testing.T) {
-				shape, err := f.Service.LastShape(ctx, ben, req.Toolset, req.Tool)
+			"record.LastShape": func(t *testing.T) {
+				shape, err := f.records.LastShape(ctx, ben, req.Toolset, req.Tool)
 				require.NoError(t, err)
 				require.Empty(t, shape)
 			},
-			"OpenOutput": func(t *testing.T) {
-				_, _, err := f.Service.OpenOutput(ctx, ben, hers.CallID, p.CallID)
-				require.ErrorIs(t, err, tool.ErrMissing)
+			"record.OpenOutput": func(t *testing.T) {
+				_, _, err := f.records.OpenOutput(ctx, ben, hers.CallID, p.CallID)
+				require.ErrorIs(t, err, record.ErrMissing)
 			},
-			"Output": func(t *testing.T) {
-				_, err := f.Service.Output(ctx, ben, hers.CallID)
-				require.ErrorIs(t, err, tool.ErrMissing)
+			"record.Output": func(t *testing.T) {
+				_, err := f.records.Output(ctx, ben, hers.CallID)
+				require.ErrorIs(t, err, record.ErrMissing)
 			},
-			"OpenProgram": func(t *testing.T) {
-				_, err := f.Service.OpenProgram(ctx, ben, r, tool.ProgramInput{Code: "pass"})
+			"record.OpenProgram": func(t *testing.T) {
+				_, err := f.records.OpenProgram(ctx, ben, r, record.ProgramInput{Code: "pass"})
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
 			},
 			"ExecuteForModel": func(t *testing.T) {
 				_, _, err := f.Service.ExecuteForModel(ctx, ben, r, tool.ModelCall{Toolset: req.Toolset, Tool: req.Tool, Arguments: req.Arguments})
-				require.ErrorIs(t, err, tool.ErrResultForeign)
+				require.ErrorIs(t, err, record.ErrResultForeign)
 			},
-			"NewCallID": func(t *testing.T) {
-				require.NotEqual(t, f.Service.NewCallID(), f.Service.NewCallID(), "it reaches nothing")
+			"Lend": func(t *testing.T) { // to whom is said when one is called
+				f.Service.Lend(p.CallID, []tool.Function{{Name: "hers", Schema: json.RawMessage(`{"type":"object"}`)}})
+				own := req
+				own.Toolset, own.Tool = ptc.Own, "hers"
+				_, err := f.Service.Execute(ctx, ben, own)
+				require.ErrorIs(t, err, record.ErrParentForeign)
 			},
+			"TakeBack": func(*testing.T) { f.Service.TakeBack(p.CallID) },
 			"Perform": func(t *testing.T) {
 				_, _, err := f.Service.Perform(ctx, ben, r, tool.ModelCall{Tool: "get_time", Arguments: []byte(`{}`)}, func(context.Context) tool.Answer {
 					t.Error("executed in another user's run")
@@ -94,32 +105,132 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				})
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
 			},
-			"RegisterOutside": func(t *testing.T) {
-				_, _, err := f.Service.RegisterOutside(ctx, ben, outside(r.ResultID, "his"))
+			"outside.Register": func(t *testing.T) {
+				_, _, err := f.outside.Register(ctx, ben, registration(r.ResultID, "his"))
 				require.ErrorIs(t, err, run.ErrMissing)
-				_, _, err = f.Service.RegisterOutside(ctx, ben, outside("", p.CallID))
-				require.ErrorIs(t, err, tool.ErrCallTaken)
+				_, _, err = f.outside.Register(ctx, ben, registration("", p.CallID))
+				require.ErrorIs(t, err, outside.ErrCallTaken)
 			},
-			"FinishOutside": func(t *testing.T) {
+			"outside.Finish": func(t *testing.T) {
 				for _, callID := range []string{"", p.CallID} {
-					_, _, err := f.Service.FinishOutside(ctx, ben, tool.Ending{ResultID: r.ResultID, CallID: callID, Status: run.Aborted})
+					_, _, err := f.outside.Finish(ctx, ben, outside.Ending{ResultID: r.ResultID, CallID: callID, Status: run.Aborted})
 					require.ErrorIs(t, err, run.ErrMissing)
 				}
 			},
-			"CloseProgram": func(t *testing.T) {
+			"record.CloseProgram": func(t *testing.T) {
 				stolen := p
 				stolen.UID = ben.UID
-				err := f.Service.CloseProgram(ctx, stolen, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
-				require.ErrorIs(t, err, tool.ErrMissing)
+				err := f.records.CloseProgram(ctx, stolen, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
+				require.ErrorIs(t, err, record.ErrMissing)
 			},
 		}
-		for m := range reflect.TypeFor[*tool.Service]().Methods() {
-			try, tried := tries[m.Name]
-			require.True(t, tried, "%s is not tried as another user", m.Name)
-			try(t)
+		foreignRecords(f, r, p, tries)
+		for of, service := range map[string]reflect.Type{
+			"": reflect.TypeFor[*tool.Service](), "record.": reflect.TypeFor[*record.Service](), "outside.": reflect.TypeFor[*outside.Service](),
+		} {
+			for m := range service.Methods() {
+				try, tried := tries[of+m.Name]
+				if of == "record." && system[m.Name] != "" {
+					require.False(t, tried, m.Name)
+					continue
+				}
+				require.True(t, tried, "%s%s is not tried as another user", of, m.Name)
+				try(t)
+			}
 		}
 		require.Len(t, f.events(anna, r), before)
 		require.Empty(t, f.calls(ben))
 		f.close(p)
 	})
+}
+
+// system are the methods that belong to no user, or reach nothing.
+var system = map[string]string{
+	"NewID": "makes an id", "FromModel": "makes a value", "Work": "says what this process works on",
+	"Renew": "renews what a process works on, for all users", "Expired": "is the keeper's, for all users",
+	"WhenSettled": "runs what it is given",
+}
+
+// foreignRecords tries what is done to a record with one that claims to be another
+// user's.
+func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(*testing.T)) {
+	ctx, stolen, answer := f.t.Context(), p, tool.Answer{Status: tool.Success}
+	stolen.UID = ben.UID
+	his := r.Ref()
+	his.UID = ben.UID
+	nothing := func(database.Tx) error { return nil }
+	in := func(t *testing.T, work func(tx database.Tx) error) error {
+		t.Helper()
+		return f.db.InTx(ctx, work)
+	}
+	tries["record.Begin"] = func(t *testing.T) {
+		child := stolen
+		child.CallID, child.ParentID, child.ResultID = "ptc:his", p.CallID, run.NoResult
+		_, _, err := f.records.Begin(ctx, child, record.Once{})
+		require.ErrorIs(t, err, record.ErrMissing)
+	}
+	tries["record.Settle"] = func(t *testing.T) {
+		got, err := f.records.Settle(ctx, stolen, answer, func(context.Context, database.Tx) error { return nil })
+		require.NoError(t, err)
+		require.Equal(t, "INTERRUPTED", got.ErrorCode, "there is no such call of his")
+	}
+	tries["record.Progress"] = func(t *testing.T) {
+		require.ErrorIs(t, f.records.Progress(ctx, stolen, "x"), run.ErrMissing)
+	}
+	tries["record.CheckClaims"] = func(t *testing.T) {
+		require.ErrorIs(t, f.records.CheckClaims(ctx, stolen), record.ErrResultForeign)
+	}
+	tries["record.Caller"] = func(t *testing.T) {
+		_, _, err := f.records.Caller(ctx, ben, p.CallID)
+		require.ErrorIs(t, err, record.ErrParentForeign)
+	}
+	tries["record.Fit"] = func(t *testing.T) { // is kept under the user's own name
+		_, err := f.records.Fit(ctx, stolen, tool.Answer{Data: json.RawMessage(`"` + strings.Repeat("x", 2*outputCap) + `"`)})
+		require.NoError(t, err)
+		_, err = f.records.Whole(ctx, anna, p.CallID, tool.Answer{Truncated: &record.Truncated{}})
+		require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	}
+	tries["record.Whole"] = func(t *testing.T) {
+		_, err := f.records.Fit(ctx, p, tool.Answer{Data: json.RawMessage(`"` + strings.Repeat("y", 2*outputCap) + `"`)})
+		require.NoError(t, err)
+		_, err = f.records.Whole(ctx, actor.Actor{UID: "u-carl"}, p.CallID, tool.Answer{Truncated: &record.Truncated{}})
+		require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	}
+	tries["record.GiveUp"] = func(t *testing.T) {
+		require.NoError(t, f.records.GiveUp(ctx, stolen, f.clock().Add(2*leaseTime), nothing))
+	}
+	tries["record.Find"] = func(t *testing.T) {
+		require.ErrorIs(t, in(t, func(tx database.Tx) error {
+			_, err := f.records.Find(tx, ben.UID, p.CallID)
+			return err
+		}), record.ErrMissing)
+	}
+	tries["record.Register"] = func(t *testing.T) {
+		require.Error(t, in(t, func(tx database.Tx) error { return f.records.Register(ctx, tx, stolen) }))
+	}
+	tries["record.EndProgram"] = func(t *testing.T) {
+		require.ErrorIs(t, in(t, func(tx database.Tx) error { return f.records.EndProgram(ctx, tx, stolen, answer, true) }), record.ErrMissing)
+	}
+	tries["record.Executing"] = func(t *testing.T) {
+		require.NoError(t, in(t, func(tx database.Tx) error {
+			n, err := f.records.Executing(tx, his)
+			require.Zero(t, n)
+			return err
+		}))
+	}
+	tries["record.CountOutside"] = func(t *testing.T) {
+		require.NoError(t, in(t, func(tx database.Tx) error {
+			n, err := f.records.CountOutside(tx, ben.UID)
+			require.Zero(t, n)
+			return err
+		}))
+	}
+	tries["record.LockOutside"] = func(t *testing.T) {
+		require.NoError(t, in(t, func(tx database.Tx) error {
+			programs, err := f.records.LockOutside(tx, his, "")
+			require.Empty(t, programs)
+			return err
+		}))
+	}
+	tries["record.Seal"] = func(t *testing.T) { require.NoError(t, f.records.Seal(ctx, his, p.CallID)) }
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -41,9 +42,9 @@ func TestCallsOfAModel(t *testing.T) {
 			require.Equal(t, ids.Agent, made.Origin)
 			require.Empty(t, made.ParentID)
 		}
-		require.Equal(t, tool.Completed, calls[0].Status)
-		require.Equal(t, tool.Failed, calls[1].Status)
-		require.Equal(t, tool.Builtin, calls[0].Toolset)
+		require.Equal(t, record.Completed, calls[0].Status)
+		require.Equal(t, record.Failed, calls[1].Status)
+		require.Equal(t, record.Builtin, calls[0].Toolset)
 		require.Len(t, f.events(anna, r), 1+6)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -30,10 +31,10 @@ func TestKeysOfProgramsCountWithAnExecutingProgram(t *testing.T) {
 			_, err := g.Service.Execute(t.Context(), limited, req)
 			return err
 		}
-		require.ErrorIs(t, ask(f, ""), tool.ErrProgramMissing)
-		require.ErrorIs(t, ask(f, other.CallID), tool.ErrParentForeign)
-		require.ErrorIs(t, ask(f, "agent:none"), tool.ErrParentForeign)
-		require.ErrorIs(t, ask(f, calls[len(calls)-1].CallID), tool.ErrParentForeign, "a call that is no program")
+		require.ErrorIs(t, ask(f, ""), record.ErrProgramMissing)
+		require.ErrorIs(t, ask(f, other.CallID), record.ErrParentForeign)
+		require.ErrorIs(t, ask(f, "agent:none"), record.ErrParentForeign)
+		require.ErrorIs(t, ask(f, calls[len(calls)-1].CallID), record.ErrParentForeign, "a call that is no program")
 		for _, g := range []*fixture{f, elsewhere} {
 			require.NoError(t, ask(g, p.CallID))
 		}
@@ -44,7 +45,7 @@ func TestKeysOfProgramsCountWithAnExecutingProgram(t *testing.T) {
 
 		f.close(p)
 		for _, g := range []*fixture{elsewhere, f} {
-			require.ErrorIs(t, ask(g, p.CallID), tool.ErrParentEnded, "also for a request that was answered before")
+			require.ErrorIs(t, ask(g, p.CallID), record.ErrParentEnded, "also for a request that was answered before")
 		}
 	})
 }
@@ -65,7 +66,7 @@ func TestUnreadableProgramsCallNothing(t *testing.T) {
 			require.Equal(t, tool.CodeNotAllowed, answer.ErrorCode, input)
 			require.Contains(t, answer.Error, "it was given none")
 			_, err = f.Service.Execute(t.Context(), limited, req)
-			require.ErrorIs(t, err, tool.ErrParentForeign, input)
+			require.ErrorIs(t, err, record.ErrParentForeign, input)
 		}
 		require.Empty(t, f.upstream.seen())
 	})
@@ -83,7 +84,7 @@ func TestProgramsReadOutputsOfTheirRun(t *testing.T) {
 		calls := f.calls(anna)
 		child, outside := calls[2].CallID, calls[3].CallID
 		get := func(callID, program string) int {
-			return send("GET", tool.OutputPath+"?toolCallId="+callID, "", "X-API-Key", "rf_u-anna-tool", "x-ptc-call-id", program).status
+			return send("GET", record.OutputPath+"?toolCallId="+callID, "", "X-API-Key", "rf_u-anna-tool", "x-ptc-call-id", program).status
 		}
 		require.Equal(t, 200, get(child, p.CallID))
 		require.Equal(t, 404, get(child, q.CallID))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -40,6 +41,7 @@ func serve(t *testing.T, f *fixture) func(method, path, body string, headers ...
 	t.Helper()
 	api := httpapi.New(httpapi.Deps{Auth: door{}, Logger: slog.New(slog.DiscardHandler), BodyLimit: 1 << 20, Version: "test"})
 	f.Register(api)
+	(&record.Module{Service: f.records}).Register(api)
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	return func(method, path, body string, headers ...string) reply {

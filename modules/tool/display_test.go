@@ -14,7 +14,14 @@ import (
 func TestDisplayLeavesOutWhatWasRead(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		r := f.startRun(anna)
+		r, send := f.startRun(anna), serve(t, f)
+		displayed := func(callID string) string {
+			got := send("GET", "/v1/cli/tool-call/"+callID+"?sanitizeForDisplay=true", "")
+			require.Equal(t, 200, got.status, got.body)
+			output, err := json.Marshal(got.body["data"].(map[string]any)["output"])
+			require.NoError(t, err)
+			return string(output)
+		}
 		for name, c := range map[string]struct{ input, data, shown string }{
 			"read_file":         {`{"name":"a.txt"}`, `{"text":"private","bytes":7}`, `{"content":"[Content omitted for display]"}`},
 			"read_agent_result": {`{"result_id":"ar-1"}`, `{"title":"A title that is rather long","answer":"private"}`, `{"title":"A title that is rath...","resultId":"ar-1"}`},
@@ -25,20 +32,12 @@ func TestDisplayLeavesOutWhatWasRead(t *testing.T) {
 				return tool.Answer{Status: tool.Success, Data: json.RawMessage(c.data)}
 			})
 			require.NoError(t, err)
-			recorded, err := f.Service.Call(t.Context(), anna, call.CallID)
-			require.NoError(t, err)
-			shown, err := tool.Displayed(recorded)
-			require.NoError(t, err)
-			require.JSONEq(t, `{"status":"success","data":`+c.shown+`}`, string(shown), name)
+			require.JSONEq(t, `{"status":"success","data":`+c.shown+`}`, displayed(call.CallID), name)
 		}
 		failed, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: "read_file", Arguments: []byte(`{}`)}, func(context.Context) tool.Answer {
 			return tool.Refuse("FAILED", "there is no file")
 		})
 		require.NoError(t, err)
-		recorded, err := f.Service.Call(t.Context(), anna, failed.CallID)
-		require.NoError(t, err)
-		shown, err := tool.Displayed(recorded)
-		require.NoError(t, err)
-		require.JSONEq(t, `{"status":"error","error":"there is no file","errorCode":"FAILED"}`, string(shown))
+		require.JSONEq(t, `{"status":"error","error":"there is no file","errorCode":"FAILED"}`, displayed(failed.CallID))
 	})
 }

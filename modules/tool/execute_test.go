@@ -15,19 +15,14 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
-	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
 )
-
-func TestRows(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) { tool.CheckRows(t, db) })
-}
 
 func TestExecuteRecordsBillsAndTells(t *testing.T) {
 	t.Parallel()
@@ -60,7 +55,7 @@ func TestExecuteRecordsBillsAndTells(t *testing.T) {
 		require.Equal(t, ids.PTC, c.Origin)
 		require.Equal(t, p.CallID, c.ParentID)
 		require.Equal(t, r.ResultID, c.ResultID)
-		require.Equal(t, tool.Completed, c.Status)
+		require.Equal(t, record.Completed, c.Status)
 		require.JSONEq(t, `{"input":{"city":"Rome","file_name_title":"rome"}}`, string(c.Input))
 		require.JSONEq(t, `{"status":"success","data":{"sky":"clear"}}`, string(c.Output))
 		require.Equal(t, "execute_code", c.StepName)
@@ -102,7 +97,7 @@ func TestExecuteOutsideARun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, answer.Status)
 		c := f.calls(anna)[0]
-		require.Equal(t, tool.NoResult, c.ResultID)
+		require.Equal(t, run.NoResult, c.ResultID)
 		require.Equal(t, ids.Standalone, c.Origin)
 		require.Equal(t, "-2", f.balance(anna), "a call without credits becomes a debt")
 
@@ -139,7 +134,7 @@ func TestExecuteAnswersForEverythingThatGoesWrong(t *testing.T) {
 			require.True(t, strings.HasPrefix(answer.Error, c.message), answer.Error)
 			calls := f.calls(anna)
 			last := calls[len(calls)-1]
-			require.Equal(t, tool.Failed, last.Status)
+			require.Equal(t, record.Failed, last.Status)
 			require.Equal(t, answer.Error, last.Error)
 		}
 		require.Empty(t, f.upstream.seen())
@@ -203,14 +198,14 @@ func TestOutputInBadTextIsRepaired(t *testing.T) {
 		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "[\"a\uFFFD\\u0000\"]", string(answer.Data))
-		require.Equal(t, tool.Completed, f.calls(anna)[0].Status)
+		require.Equal(t, record.Completed, f.calls(anna)[0].Status)
 	})
 }
 
 func TestExecuteEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		f.Service.Settings.Timeout = 20 * time.Millisecond
+		tool.Adjust(f.Service, func(s *tool.Settings) { s.Timeout = 20 * time.Millisecond })
 		f.upstream.will(func(ctx context.Context, _ tool.Invocation) (tool.Outcome, error) {
 			<-ctx.Done()
 			return tool.Outcome{}, ctx.Err()
@@ -225,11 +220,11 @@ func TestExecuteEndsAtItsTimeout(t *testing.T) {
 func TestExecuteIsLateInItsFirstQueryToo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		f.Service.Settings.Timeout = time.Nanosecond
+		tool.Adjust(f.Service, func(s *tool.Settings) { s.Timeout = time.Nanosecond })
 		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "TIMEOUT", answer.ErrorCode)
-		require.Equal(t, tool.Failed, f.calls(anna)[0].Status)
+		require.Equal(t, record.Failed, f.calls(anna)[0].Status)
 	})
 }
 
@@ -244,7 +239,7 @@ func TestExecuteIsRecordedWhenTheCallerIsGone(t *testing.T) {
 		answer, err := f.Service.Execute(ctx, anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, answer.Status)
-		require.Equal(t, tool.Completed, f.calls(anna)[0].Status)
+		require.Equal(t, record.Completed, f.calls(anna)[0].Status)
 		require.Equal(t, "-2", f.balance(anna))
 	})
 }
@@ -297,13 +292,14 @@ func TestExecuteRefusesForeignIDs(t *testing.T) {
 			at   tool.Context
 			want error
 		}{
-			"program":         {tool.Context{ParentID: p.CallID}, tool.ErrParentForeign},
-			"no such program": {tool.Context{ParentID: "agent:none"}, tool.ErrParentForeign},
-			"not a program":   {tool.Context{ParentID: notAProgram}, tool.ErrParentForeign},
-			"run":             {tool.Context{ResultID: r.ResultID}, tool.ErrResultForeign},
-			"no such run":     {tool.Context{ResultID: "ar-none"}, tool.ErrResultForeign},
-			"no such version": {tool.Context{ResultID: mine.ResultID, Version: &seven}, tool.ErrResultForeign},
-			"canvas":          {tool.Context{CanvasID: canvas.CanvasID}, tool.ErrCanvasForeign},
+			"program":         {tool.Context{ParentID: p.CallID}, record.ErrParentForeign},
+			"no such program": {tool.Context{ParentID: "agent:none"}, record.ErrParentForeign},
+			"not a program":   {tool.Context{ParentID: notAProgram}, record.ErrParentForeign},
+			"run":             {tool.Context{ResultID: r.ResultID}, record.ErrResultForeign},
+			"no such run":     {tool.Context{ResultID: "ar-none"}, record.ErrResultForeign},
+			"no such version": {tool.Context{ResultID: mine.ResultID, Version: &seven}, record.ErrResultForeign},
+			"no run, by name": {tool.Context{ResultID: run.NoResult}, record.ErrResultForeign},
+			"canvas":          {tool.Context{CanvasID: canvas.CanvasID}, record.ErrCanvasForeign},
 		} {
 			req := request(`{"city":"Rome"}`)
 			req.Context = c.at
@@ -318,7 +314,7 @@ func TestExecuteRefusesForeignIDs(t *testing.T) {
 		req := request(`{"city":"Rome"}`)
 		req.Context = tool.Context{ParentID: p.CallID, ResultID: other.ResultID}
 		_, err = f.Service.Execute(t.Context(), anna, req)
-		require.ErrorIs(t, err, tool.ErrResultForeign)
+		require.ErrorIs(t, err, record.ErrResultForeign)
 	})
 }
 
@@ -331,7 +327,7 @@ func TestExecuteRefusesCallsOfAnEndedProgram(t *testing.T) {
 		req := request(`{"city":"Rome"}`)
 		req.Context.ParentID = p.CallID
 		_, err := f.Service.Execute(t.Context(), anna, req)
-		require.ErrorIs(t, err, tool.ErrParentEnded)
+		require.ErrorIs(t, err, record.ErrParentEnded)
 		require.Len(t, f.calls(anna), 1)
 	})
 }
@@ -358,11 +354,11 @@ func TestCloseProgramWaitsForItsCalls(t *testing.T) {
 		<-began
 		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		err := f.Service.CloseProgram(soon, p, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
+		err := f.records.CloseProgram(soon, p, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
 		require.Error(t, err, "the program ended before its call")
-		still, err := f.Service.Call(t.Context(), anna, p.CallID)
+		still, err := f.records.Call(t.Context(), anna, p.CallID)
 		require.NoError(t, err)
-		require.Equal(t, tool.Executing, still.Status)
+		require.Equal(t, record.Executing, still.Status)
 		both.Go(func() { f.close(p) })
 		close(finish)
 		both.Wait()
@@ -411,7 +407,7 @@ func TestIdempotencyKey(t *testing.T) {
 		other := req
 		other.Arguments = json.RawMessage(`{"city":"Oslo"}`)
 		_, err = f.Service.Execute(t.Context(), anna, other)
-		require.ErrorIs(t, err, tool.ErrKeyReused)
+		require.ErrorIs(t, err, record.ErrKeyReused)
 
 		f.upstream.will(nil)
 		_, err = f.Service.Execute(t.Context(), ben, req) // Ben's key-1 is another key
@@ -440,7 +436,7 @@ func TestIdempotencyKeyOfManyAtOnce(t *testing.T) {
 		}
 		for range senders - 1 {
 			err := <-results
-			require.ErrorIs(t, err, tool.ErrInProgress)
+			require.ErrorIs(t, err, record.ErrInProgress)
 			e, ok := errors.AsType[*errs.Error](err)
 			require.True(t, ok)
 			require.Equal(t, time.Second, e.RetryAfter)
@@ -501,11 +497,11 @@ func TestLargeOutputIsShortenedAndKeptWhole(t *testing.T) {
 		require.LessOrEqual(t, len(answer.Data), outputCap)
 		require.True(t, json.Valid(answer.Data))
 		require.Contains(t, string(answer.Data), "kept")
-		require.Equal(t, &tool.Truncated{Bytes: len(whole), Ref: "/v1/tool/call/output?toolCallId=" + strings.ReplaceAll(c.CallID, ":", "%3A")}, answer.Truncated)
+		require.Equal(t, &record.Truncated{Bytes: len(whole), Ref: "/v1/tool/call/output?toolCallId=" + strings.ReplaceAll(c.CallID, ":", "%3A")}, answer.Truncated)
 		var recorded tool.Answer
 		require.NoError(t, json.Unmarshal(c.Output, &recorded))
 		require.Equal(t, answer, recorded)
-		back, err := f.Service.Output(t.Context(), anna, c.CallID)
+		back, err := f.records.Output(t.Context(), anna, c.CallID)
 		require.NoError(t, err)
 		require.JSONEq(t, string(whole), string(back))
 	})
@@ -524,7 +520,7 @@ func TestUserToolsetIsNotBilled(t *testing.T) {
 func TestUnpricedSuccessIsAnsweredAndLogged(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		g := wire(t, f.db, unpriced{f.Service.Catalogue}, "process-2", f.upstream)
+		g := wire(t, f.db, unpriced{f.toolsets}, "process-2", f.upstream)
 		answer, err := g.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, answer.Status)
@@ -546,7 +542,7 @@ func TestCallAfterTheRunEndedIsStillRecorded(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		r := f.startRun(anna)
 		require.NoError(t, f.db.InTx(t.Context(), func(tx database.Tx) error {
-			return f.runs.Finish(t.Context(), tx, anna.UID, r.ResultID, r.Version, run.Finish{Status: run.Done})
+			return f.runs.Finish(t.Context(), tx, r.Ref(), run.Finish{Status: run.Done})
 		}))
 		req := request(`{"city":"Rome"}`)
 		req.Context.ResultID = r.ResultID
@@ -560,7 +556,7 @@ func TestCallAfterTheRunEndedIsStillRecorded(t *testing.T) {
 func TestCallsOfOneUserAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		f.Service.Settings.Bounds.User.AtOnce = 1
+		tool.Adjust(f.Service, func(s *tool.Settings) { s.Bounds.User.AtOnce = 1 })
 		began, finish := make(chan struct{}), make(chan struct{})
 		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
 			close(began)

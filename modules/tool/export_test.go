@@ -2,16 +2,14 @@ package tool
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
-	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/modules/run"
 )
 
 // Exec runs SQL for a test.
@@ -29,32 +27,20 @@ func Count(t testing.TB, db *database.DB, sql string, args ...any) (n int) {
 	return n
 }
 
-// CheckRows compares the row struct with the schema.
-func CheckRows(t *testing.T, db *database.DB) {
-	t.Helper()
-	databasetest.CheckRow(t, db, callRow{})
-}
-
-// Renew prolongs a keeper's leases once.
-func Renew(ctx context.Context, k *Keeper) error { return k.renew(ctx) }
-
-// SetPatience sets how long the end of a program waits for its calls.
-func SetPatience(s *Service, d time.Duration) { s.patience = d }
+// Adjust changes the settings of a service.
+func Adjust(s *Service, change func(*Settings)) { change(&s.settings) }
 
 // RegisterDecoder adds the execution route with nothing behind the decoder:
 // it answers with the arguments as they were understood.
 func RegisterDecoder(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{ID: "execute-tool", Method: "POST", Path: ExecutePath, Access: httpapi.Tools},
 		func(_ context.Context, _ actor.Actor, in *executeInput) (map[string]any, error) {
-			if _, err := parseVersion("x-refly-result-version", in.Version); err != nil {
+			if _, err := run.ParseVersion("x-refly-result-version", in.Version); err != nil {
 				return nil, err
 			}
-			return decodeArguments(Request{
+			return Request{
 				Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
 				Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, CanvasID: in.CanvasID},
-			})
+			}.decode()
 		})
 }
-
-// Displayed is the output of a call as it is shown.
-func Displayed(c Call) (json.RawMessage, error) { return displayed(c) }

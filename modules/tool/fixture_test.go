@@ -24,6 +24,9 @@ import (
 	"github.com/portico-run/portico/modules/connector/rest"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/lease"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset/toolsettest"
@@ -85,10 +88,15 @@ type fixture struct {
 	t        testing.TB
 	db       *database.DB
 	runs     *run.Service
+	records  *record.Service
+	outside  *outside.Service
+	toolsets tool.Catalogue
+	Keeper   *lease.Keeper
 	credits  *billing.Service
 	upstream *upstream
 	log      *bytes.Buffer
 	owner    string
+	objects  objectstore.Store
 
 	mu  sync.Mutex
 	now time.Time
@@ -107,7 +115,7 @@ func (f *fixture) pass(d time.Duration) {
 }
 
 const (
-	lease     = 30 * time.Second
+	leaseTime = 30 * time.Second
 	outputCap = 1000
 	resultCap = 100_000
 )
@@ -134,25 +142,37 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 	require.NoError(t, err)
 	policy, _, err := ptc.Parse(ptc.Raw{Mode: "on", ToolsetBlocklist: "blocked"})
 	require.NoError(t, err)
-	f := &fixture{t: t, db: db, upstream: u, log: &bytes.Buffer{}, owner: owner, now: database.Now()}
-	f.runs = run.New(run.Deps{DB: db, Owner: owner, Lease: lease, Now: f.clock}).Service
+	f := &fixture{t: t, db: db, upstream: u, toolsets: toolsets, log: &bytes.Buffer{}, owner: owner, now: database.Now()}
+	f.runs = run.New(run.Deps{DB: db, Owner: owner, Lease: leaseTime, Now: f.clock}).Service
 	f.credits = billing.New(billing.Deps{DB: db, Now: f.clock}).Service
+	f.objects = objects
+	f.records = f.keep(0)
+	f.outside = outside.New(outside.Deps{DB: db, Runs: f.runs, Records: f.records, Now: f.clock})
+	f.Keeper = lease.New(lease.Deps{DB: db, Runs: f.runs, Calls: f.records, Lease: leaseTime, Logger: slog.New(slog.NewTextHandler(f.log, nil)), Now: f.clock})
 	f.Module = tool.New(tool.Deps{
-		Stores:    tool.Stores{DB: db, Objects: objects, Runs: f.runs, Wake: &wake.Hub{}},
-		Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
+		Records: f.records, Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
 		Executors: tool.Executors{rest.Kind: u},
 		Resources: &resource.Resolver{Deps: resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}},
-		Settings: tool.Settings{
-			Owner: owner, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, ResultCap: resultCap, Timeout: 10 * time.Second, Lease: lease,
-		},
-		Logger: slog.New(slog.NewTextHandler(f.log, nil)), Now: f.clock,
+		Settings:  tool.Settings{ResultCap: resultCap, Timeout: 10 * time.Second, Now: f.clock},
+		Logger:    slog.New(slog.NewTextHandler(f.log, nil)),
 	})
 	return f
 }
 
+// keep makes the records of calls, in which the end of a program waits for its
+// calls for so long.
+func (f *fixture) keep(patience time.Duration) *record.Service {
+	return record.New(record.Deps{
+		DB: f.db, Objects: f.objects, Runs: f.runs, Wake: &wake.Hub{}, Now: f.clock,
+		Settings: record.Settings{
+			Owner: f.owner, Lease: leaseTime, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, Patience: patience,
+		},
+	}).Service
+}
+
 // again is another process on the same database and upstream.
 func (f *fixture) again(owner string) *fixture {
-	g := wire(f.t, f.db, f.Service.Catalogue, owner, f.upstream)
+	g := wire(f.t, f.db, f.toolsets, owner, f.upstream)
 	g.now = f.clock()
 	return g
 }
@@ -164,16 +184,16 @@ func (f *fixture) startRun(a actor.Actor) run.Run {
 	return r
 }
 
-func (f *fixture) open(a actor.Actor, r run.Run, toolsets ...string) tool.Call {
+func (f *fixture) open(a actor.Actor, r run.Run, toolsets ...string) record.Call {
 	f.t.Helper()
-	c, err := f.Service.OpenProgram(f.t.Context(), a, r, tool.ProgramInput{Code: "pass", Language: "python", Toolsets: toolsets})
+	c, err := f.records.OpenProgram(f.t.Context(), a, r, record.ProgramInput{Code: "pass", Language: "python", Toolsets: toolsets})
 	require.NoError(f.t, err)
 	return c
 }
 
-func (f *fixture) close(c tool.Call) {
+func (f *fixture) close(c record.Call) {
 	f.t.Helper()
-	require.NoError(f.t, f.Service.CloseProgram(f.t.Context(), c, tool.Answer{Status: tool.Success, Data: json.RawMessage("{}")},
+	require.NoError(f.t, f.records.CloseProgram(f.t.Context(), c, tool.Answer{Status: tool.Success, Data: json.RawMessage("{}")},
 		func(database.Tx) error { return nil }))
 }
 
@@ -192,9 +212,9 @@ func (f *fixture) balance(a actor.Actor) string {
 	return b.Net.String()
 }
 
-func (f *fixture) calls(a actor.Actor) []tool.Call {
+func (f *fixture) calls(a actor.Actor) []record.Call {
 	f.t.Helper()
-	page, err := f.Service.List(f.t.Context(), a, tool.Filter{}, httpapi.PageQuery{Limit: 200})
+	page, err := f.records.List(f.t.Context(), a, record.Filter{}, httpapi.PageQuery{Limit: 200})
 	require.NoError(f.t, err)
 	return page.Items
 }
@@ -203,7 +223,7 @@ func (f *fixture) calls(a actor.Actor) []tool.Call {
 // part.
 func (f *fixture) events(a actor.Actor, r run.Run) []string {
 	f.t.Helper()
-	events, err := f.runs.Events(f.t.Context(), a, r.ResultID, r.Version, 0, 10_000)
+	events, err := f.runs.Events(f.t.Context(), a, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 10_000})
 	require.NoError(f.t, err)
 	out := make([]string, len(events))
 	for i, e := range events {

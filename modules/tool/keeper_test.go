@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
 // abandon leaves a program with a call in the state in which a process that
 // is killed leaves them, and returns what lets the call come back.
-func abandon(t *testing.T, f *fixture) (r run.Run, p tool.Call, back func() tool.Answer) {
+func abandon(t *testing.T, f *fixture) (r run.Run, p record.Call, back func() tool.Answer) {
 	t.Helper()
 	r = f.startRun(anna)
 	p = f.open(anna, r)
@@ -47,14 +48,14 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 		r, p, back := abandon(t, f)
 		defer back()
 		g := f.again("process-2")
-		g.pass(lease - time.Second)
+		g.pass(leaseTime - time.Second)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
-		require.Equal(t, tool.Executing, f.calls(anna)[0].Status, "given up before its lease ended")
+		require.Equal(t, record.Executing, f.calls(anna)[0].Status, "given up before its lease ended")
 
 		g.pass(2 * time.Second)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
 		for _, c := range f.calls(anna) {
-			require.Equal(t, tool.Failed, c.Status)
+			require.Equal(t, record.Failed, c.Status)
 			require.Contains(t, c.Error, "interrupted")
 			require.Contains(t, string(c.Output), `"errorCode":"INTERRUPTED"`)
 		}
@@ -70,7 +71,7 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 		answer := back()
 		require.Equal(t, "INTERRUPTED", answer.ErrorCode)
 		require.Equal(t, "0", f.balance(anna))
-		require.ErrorIs(t, f.Service.CloseProgram(t.Context(), p, tool.Answer{Status: tool.Success}, nil), tool.ErrMissing)
+		require.ErrorIs(t, f.records.CloseProgram(t.Context(), p, tool.Answer{Status: tool.Success}, nil), record.ErrMissing)
 		require.Len(t, f.events(anna, r), 6)
 	})
 }
@@ -80,11 +81,11 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 func TestReaperEndsTheRunOfAProgram(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		r, err := f.runs.Create(t.Context(), anna, run.CreateParams{Type: tool.Program})
+		r, err := f.runs.Create(t.Context(), anna, run.CreateParams{Type: record.Program})
 		require.NoError(t, err)
 		f.open(anna, r)
-		f.pass(2 * lease)
-		require.NoError(t, f.runs.Renew(t.Context(), f.owner, f.clock().Add(lease)))
+		f.pass(2 * leaseTime)
+		require.NoError(t, f.runs.Renew(t.Context(), f.clock().Add(leaseTime)))
 		require.NoError(t, f.Keeper.Reap(t.Context()))
 		require.Equal(t, []string{"start", "tool_call_start agent", "tool_call_error agent", "end"}, f.events(anna, r))
 		got, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
@@ -102,12 +103,12 @@ func TestReaperKeepsTheOrder(t *testing.T) {
 		defer back()
 		child := f.calls(anna)[1].CallID
 		g := f.again("process-2")
-		g.pass(2 * lease)
+		g.pass(2 * leaseTime)
 		tool.Exec(t, f.db, `UPDATE tool_call_results SET lease_expires_at = ? WHERE call_id = ?`, g.clock().Add(time.Minute), child)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
-		got, err := f.Service.Call(t.Context(), anna, p.CallID)
+		got, err := f.records.Call(t.Context(), anna, p.CallID)
 		require.NoError(t, err)
-		require.Equal(t, tool.Executing, got.Status)
+		require.Equal(t, record.Executing, got.Status)
 		require.Len(t, f.events(anna, r), 3)
 		g.pass(2 * time.Minute)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
@@ -123,9 +124,9 @@ func TestKeeperRenewsWhatItWorksOn(t *testing.T) {
 		_, p, back := abandon(t, f)
 		g := f.again("process-2")
 		for range 3 {
-			f.pass(lease * 2 / 3)
-			g.pass(lease * 2 / 3)
-			require.NoError(t, tool.Renew(t.Context(), f.Keeper))
+			f.pass(leaseTime * 2 / 3)
+			g.pass(leaseTime * 2 / 3)
+			require.NoError(t, f.Keeper.Renew(t.Context()))
 			require.NoError(t, g.Keeper.Reap(t.Context()))
 		}
 		require.Equal(t, tool.Success, back().Status)
@@ -142,7 +143,7 @@ func TestTwoReapersAtOnce(t *testing.T) {
 		var both sync.WaitGroup
 		for _, name := range []string{"process-2", "process-3"} {
 			g := f.again(name)
-			g.pass(2 * lease)
+			g.pass(2 * leaseTime)
 			both.Go(func() {
 				if err := g.Keeper.Reap(t.Context()); err != nil {
 					t.Error(err)
@@ -161,9 +162,9 @@ func TestKeeperStartsAndStops(t *testing.T) {
 		defer back()
 		g := f.again("process-2")
 		require.NoError(t, g.Keeper.Stop(t.Context()), "stopped before it started")
-		g.pass(2 * lease)
+		g.pass(2 * leaseTime)
 		require.NoError(t, g.Keeper.Start(t.Context()))
-		require.Equal(t, tool.Failed, f.calls(anna)[0].Status, "Start gives up what is dead at once")
+		require.Equal(t, record.Failed, f.calls(anna)[0].Status, "Start gives up what is dead at once")
 		require.NoError(t, g.Keeper.Stop(t.Context()))
 		require.NoError(t, g.Keeper.Stop(t.Context()))
 	})

@@ -123,12 +123,12 @@ func (l *limiter) forget(now time.Time) {
 
 // limitsOf are the scopes of a call.
 func (s *Service) limitsOf(a actor.Actor, c Context) []limit {
-	limits := []limit{{"user", a.UID, s.Settings.Bounds.User}}
+	limits := []limit{{"user", a.UID, s.settings.Bounds.User}}
 	if a.KeyID != "" {
-		limits = append(limits, limit{"key", a.KeyID, s.Settings.Bounds.Key})
+		limits = append(limits, limit{"key", a.KeyID, s.settings.Bounds.Key})
 	}
 	if c.ResultID != "" {
-		limits = append(limits, limit{"run", a.UID + " " + c.ResultID, s.Settings.Bounds.Run})
+		limits = append(limits, limit{"run", a.UID + " " + c.ResultID, s.settings.Bounds.Run})
 	}
 	return limits
 }

@@ -16,7 +16,9 @@ import (
 func TestRatesOfKeysAndRuns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		f.Service.Settings.Bounds = tool.Bounds{Key: tool.Bound{PerSecond: 2}, Run: tool.Bound{PerSecond: 1}}
+		tool.Adjust(f.Service, func(s *tool.Settings) {
+			s.Bounds = tool.Bounds{Key: tool.Bound{PerSecond: 2}, Run: tool.Bound{PerSecond: 1}}
+		})
 		call := func(key, run string) error {
 			req := request(`{"city":"Rome"}`)
 			req.Context.ResultID = run

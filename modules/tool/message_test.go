@@ -63,14 +63,14 @@ func TestEveryCallHasItsMessage(t *testing.T) {
 		// A call that the user saw while a model wrote it keeps its id and its place.
 		var seen int64
 		require.NoError(t, f.db.InTx(t.Context(), func(tx database.Tx) (err error) {
-			seen, err = f.runs.Append(t.Context(), tx, anna.UID, r.ResultID, r.Version, run.NewEvent{Type: run.ToolCallStream})
+			seen, err = f.runs.Append(t.Context(), tx, r.Ref(), run.NewEvent{Type: run.ToolCallStream})
 			return err
 		}))
 		bad := request(`{"town":"Rome"}`)
 		bad.Context.ParentID = p.CallID
 		_, err := f.Service.Execute(t.Context(), anna, bad)
 		require.NoError(t, err)
-		shown := tool.Shown{CallID: f.Service.NewCallID(), Event: seen}
+		shown := tool.Shown{CallID: f.records.NewID(ids.Agent), Event: seen}
 		c, _, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Shown: shown, Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Rome"}`)})
 		require.NoError(t, err)
 		require.Equal(t, shown.CallID, c.CallID)
@@ -86,7 +86,7 @@ func TestEveryCallHasItsMessage(t *testing.T) {
 		require.Equal(t, []string{"completed", "completed", "completed", "failed"}, states)
 		require.Equal(t, int64(3000), metas[1].EndTS-metas[1].StartTS)
 		for i, m := range list {
-			record, err := f.Service.Call(t.Context(), anna, m.CallID)
+			record, err := f.records.Call(t.Context(), anna, m.CallID)
 			require.NoError(t, err)
 			require.Equal(t, record.UpdatedAt.UnixMilli(), metas[i].EndTS, "the message ends when the record does")
 		}
@@ -101,10 +101,10 @@ func TestMessagesOfCallsThatEndLate(t *testing.T) {
 		r, _, back := abandon(t, f)
 		defer back()
 		require.NoError(t, f.db.InTx(t.Context(), func(tx database.Tx) error {
-			return f.runs.Finish(t.Context(), tx, anna.UID, r.ResultID, r.Version, run.Finish{Status: run.Aborted})
+			return f.runs.Finish(t.Context(), tx, r.Ref(), run.Finish{Status: run.Aborted})
 		}))
 		g := f.again("process-2")
-		g.pass(lease + time.Second)
+		g.pass(leaseTime + time.Second)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
 		_, metas := f.messages(r)
 		require.Len(t, metas, 2)

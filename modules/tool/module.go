@@ -1,5 +1,6 @@
-// Package tool executes tools: it identifies a call, validates it, runs it,
-// records it, bills it and says so to whoever watches the run.
+// Package tool executes tools: it identifies a call, checks it, admits it, lets an
+// executor do it, and settles it. Package record of modules/run keeps what happened
+// and says so to whoever watches the run.
 package tool
 
 import (
@@ -13,12 +14,9 @@ import (
 	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
-	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/internal/schema/jsonschema"
-	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -48,40 +46,26 @@ type Biller interface {
 // Resources carries files into tools and out of them.
 type Resources interface {
 	Inputs(ctx context.Context, a actor.Actor, egress []netip.Prefix, schema json.RawMessage, arguments map[string]any) (map[string]any, error)
-	Outputs(ctx context.Context, a actor.Actor, c resource.Call, schema, data json.RawMessage) (json.RawMessage, []any, []error)
-	Keep(ctx context.Context, a actor.Actor, c resource.Call, f resource.File) (any, error)
+	Outputs(ctx context.Context, a actor.Actor, o resource.Origin, schema, data json.RawMessage) (json.RawMessage, []any, []error)
+	Keep(ctx context.Context, a actor.Actor, o resource.Origin, f resource.File) (any, error)
 	Open(ctx context.Context, a actor.Actor, callID string, created time.Time, name string) (resource.File, error)
 }
 
-// Stores is what the records are kept in.
-type Stores struct {
-	DB      *database.DB
-	Objects objectstore.Store // outputs over the cap
-	Runs    *run.Service
-	Wake    *wake.Hub
-}
-
-// Settings are the limits and names of this process.
+// Settings are the limits of this process.
 type Settings struct {
-	// Owner names this process in leases.
-	Owner string
-	// Calls makes the ids of new calls.
-	Calls ids.Calls
-	// OutputCap is the largest output in bytes that is recorded whole; a larger
-	// one is stored as an object and its record shortened. ResultCap is the
-	// largest that a call may have at all.
-	OutputCap, ResultCap int
+	// ResultCap is the largest output, in bytes, that a call may have at all.
+	ResultCap int
 	// Timeout bounds one call, whatever its toolset allows itself.
 	Timeout time.Duration
 	// Bounds are how many calls of one user, key and run this process takes.
 	Bounds Bounds
-	// Lease is how long a call outlives the last sign of life of its process.
-	Lease time.Duration
+	// Now tells the time; nil is the wall clock.
+	Now func() time.Time
 }
 
 // Deps is what the module needs.
 type Deps struct {
-	Stores    Stores
+	Records   *record.Service
 	Catalogue Catalogue
 	Policy    Policy
 	Billing   Biller
@@ -89,23 +73,20 @@ type Deps struct {
 	Resources Resources
 	Settings  Settings
 	Logger    *slog.Logger
-	Now       func() time.Time
 }
 
-// Module is the wired package. Its Keeper must run in every process that
-// executes calls.
-type Module struct {
-	Service *Service
-	Keeper  *Keeper
-}
+// Module is the wired package.
+type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
-	if d.Now == nil {
-		d.Now = database.Now
+	if d.Settings.Now == nil {
+		d.Settings.Now = database.Now
 	}
-	s := &Service{Deps: d, schemas: &jsonschema.Cache{}, alive: newRegister(), patience: childPatience, limiter: newLimiter(), large: newBudget(d.Settings)}
-	return &Module{Service: s, Keeper: newKeeper(s)}
+	return &Module{Service: &Service{
+		records: d.Records, catalogue: d.Catalogue, policy: d.Policy, billing: d.Billing, executors: d.Executors, resources: d.Resources,
+		settings: d.Settings, logger: d.Logger, schemas: &jsonschema.Cache{}, limiter: newLimiter(), large: newBudget(d.Settings),
+	}}
 }
 
 // roomForLarge is the memory for results that are being worked on. A large one

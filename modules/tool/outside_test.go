@@ -13,25 +13,27 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
 const outsideCall = "0b8f2f6e-6f0e-4c5e-9d2a-3d7f1c2b4a55" // a bare UUID
 
-func outside(resultID, callID string) tool.Registration {
-	p := tool.Registration{Run: run.OutsideParams{ResultID: resultID}, CallID: callID, Time: time.Hour}
+func registration(resultID, callID string) outside.Registration {
+	p := outside.Registration{Run: run.OutsideParams{ResultID: resultID}, CallID: callID, Time: time.Hour}
 	if callID != "" {
-		p.Program = &tool.ProgramInput{Language: "python"}
+		p.Program = &record.ProgramInput{Language: "python"}
 	}
 	return p
 }
 
-func (f *fixture) register(a actor.Actor, p tool.Registration) (run.Run, tool.Call) {
+func (f *fixture) register(a actor.Actor, p outside.Registration) (run.Run, record.Call) {
 	f.t.Helper()
-	r, c, err := f.Service.RegisterOutside(f.t.Context(), a, p)
+	r, c, err := f.outside.Register(f.t.Context(), a, p)
 	require.NoError(f.t, err)
 	if c == nil {
-		c = &tool.Call{}
+		c = &record.Call{}
 	}
 	return r, *c
 }
@@ -63,32 +65,32 @@ func (f *fixture) busy(a actor.Actor, callID string) (letGo func()) {
 	return func() { close(finish); <-done }
 }
 
-func (f *fixture) finish(a actor.Actor, e tool.Ending) error {
-	_, _, err := f.Service.FinishOutside(f.t.Context(), a, e)
+func (f *fixture) finish(a actor.Actor, e outside.Ending) error {
+	_, _, err := f.outside.Finish(f.t.Context(), a, e)
 	return err
 }
 
 func TestProgramOutsideMakesCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		r, c := f.register(anna, outside("", outsideCall))
+		r, c := f.register(anna, registration("", outsideCall))
 		require.Regexp(t, `^ar-[0-9a-z]{24}$`, r.ResultID)
 		require.Equal(t, f.clock().Add(time.Hour), c.ExpiresAt)
 		answer, err := f.child(anna, outsideCall)
 		require.NoError(t, err)
 		require.Equal(t, tool.Success, answer.Status)
 		_, err = f.child(anna, "0b8f2f6e-6f0e-4c5e-9d2a-000000000000")
-		require.ErrorIs(t, err, tool.ErrParentForeign)
+		require.ErrorIs(t, err, record.ErrParentForeign)
 
-		require.NoError(t, f.finish(anna, tool.Ending{ResultID: r.ResultID, CallID: outsideCall, Status: run.Done, Output: json.RawMessage(`{"stdout":"hi"}`)}))
-		got, err := f.Service.Call(t.Context(), anna, outsideCall)
+		require.NoError(t, f.finish(anna, outside.Ending{ResultID: r.ResultID, CallID: outsideCall, Status: run.Done, Output: json.RawMessage(`{"stdout":"hi"}`)}))
+		got, err := f.records.Call(t.Context(), anna, outsideCall)
 		require.NoError(t, err)
-		require.Equal(t, tool.Completed, got.Status)
+		require.Equal(t, record.Completed, got.Status)
 		require.JSONEq(t, `{"status":"success","data":{"stdout":"hi"}}`, string(got.Output))
 		_, err = f.child(anna, outsideCall)
-		require.ErrorIs(t, err, tool.ErrParentEnded)
+		require.ErrorIs(t, err, record.ErrParentEnded)
 
-		require.NoError(t, f.finish(anna, tool.Ending{ResultID: r.ResultID, Status: run.Done}))
+		require.NoError(t, f.finish(anna, outside.Ending{ResultID: r.ResultID, Status: run.Done}))
 		ended, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
 		require.NoError(t, err)
 		require.Equal(t, run.Done, ended.Status)
@@ -101,7 +103,7 @@ func TestProgramOutsideMakesCalls(t *testing.T) {
 func TestRegistrationRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		p := outside("ar-one", outsideCall)
+		p := registration("ar-one", outsideCall)
 		p.Run.CanvasID, p.Run.Title, p.Run.Toolsets = "c-elsewhere", "Trip", []string{"weather"}
 		r, c := f.register(anna, p)
 		require.Equal(t, "c-elsewhere", c.CanvasID)
@@ -119,26 +121,26 @@ func TestRegistrationRepeated(t *testing.T) {
 		require.Equal(t, "ar-one", byCall.ResultID, "the id of the program finds its run")
 
 		for name, c := range map[string]struct {
-			change func(p *tool.Registration)
+			change func(p *outside.Registration)
 			want   errs.Code
 		}{
-			"another program":      {func(p *tool.Registration) { p.Program = &tool.ProgramInput{Language: "bash"} }, errs.Conflict},
-			"another run":          {func(p *tool.Registration) { p.Run.ResultID = "ar-two" }, errs.Conflict},
-			"another canvas":       {func(p *tool.Registration) { p.Run.CanvasID = "c-other" }, errs.Conflict},
-			"an id of a child":     {func(p *tool.Registration) { p.CallID = "ptc:" + outsideCall }, errs.Invalid},
-			"an id with a path":    {func(p *tool.Registration) { p.CallID = "../x" }, errs.Invalid},
-			"a canvas with a path": {func(p *tool.Registration) { p.Run.ResultID, p.CallID, p.Run.CanvasID = "ar-3", "x", "../c" }, errs.Invalid},
-			"a negative version":   {func(p *tool.Registration) { p.Run.Version = -1 }, errs.Invalid},
+			"another program":      {func(p *outside.Registration) { p.Program = &record.ProgramInput{Language: "bash"} }, errs.Conflict},
+			"another run":          {func(p *outside.Registration) { p.Run.ResultID = "ar-two" }, errs.Conflict},
+			"another canvas":       {func(p *outside.Registration) { p.Run.CanvasID = "c-other" }, errs.Conflict},
+			"an id of a child":     {func(p *outside.Registration) { p.CallID = "ptc:" + outsideCall }, errs.Invalid},
+			"an id with a path":    {func(p *outside.Registration) { p.CallID = "../x" }, errs.Invalid},
+			"a canvas with a path": {func(p *outside.Registration) { p.Run.ResultID, p.CallID, p.Run.CanvasID = "ar-3", "x", "../c" }, errs.Invalid},
+			"a negative version":   {func(p *outside.Registration) { p.Run.Version = -1 }, errs.Invalid},
 		} {
 			changed := p
 			c.change(&changed)
-			_, _, err := f.Service.RegisterOutside(t.Context(), anna, changed)
+			_, _, err := f.outside.Register(t.Context(), anna, changed)
 			require.Equal(t, c.want, errs.CodeOf(err), name)
 		}
 		require.Len(t, f.calls(anna), 1)
 
 		// Another program of the run has the toolsets of the run, and prolongs it.
-		second, other := f.register(anna, outside("ar-one", "second"))
+		second, other := f.register(anna, registration("ar-one", "second"))
 		require.Equal(t, r.ResultID, second.ResultID)
 		answer, err := f.child(anna, "second")
 		require.NoError(t, err)
@@ -151,7 +153,7 @@ func TestRegistrationRepeated(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, other.ExpiresAt, got.ExpiresAt)
 
-		_, open := f.register(anna, outside("ar-free", "free"))
+		_, open := f.register(anna, registration("ar-free", "free"))
 		req.Context.ParentID, req.Toolset = open.CallID, "blocked"
 		answer, err = f.Service.Execute(t.Context(), anna, req)
 		require.NoError(t, err)
@@ -164,7 +166,7 @@ func TestRegistrationRepeated(t *testing.T) {
 func TestProgramOutsideExpires(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		r, _ := f.register(anna, outside("ar-one", outsideCall))
+		r, _ := f.register(anna, registration("ar-one", outsideCall))
 		g := f.again("process-2")
 		g.pass(time.Hour - time.Second)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
@@ -173,21 +175,21 @@ func TestProgramOutsideExpires(t *testing.T) {
 
 		g.pass(time.Second)
 		_, err = g.child(anna, outsideCall)
-		require.ErrorIs(t, err, tool.ErrParentEnded, "over at its moment, before a reaper comes by")
+		require.ErrorIs(t, err, record.ErrParentEnded, "over at its moment, before a reaper comes by")
 		g.pass(time.Second)
 		require.NoError(t, g.Keeper.Reap(t.Context()))
 		got, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
 		require.NoError(t, err)
 		require.Equal(t, run.Failed, got.Status)
 		require.Contains(t, strings.Join(got.Errors, " "), "not finished in time")
-		c, err := f.Service.Call(t.Context(), anna, outsideCall)
+		c, err := f.records.Call(t.Context(), anna, outsideCall)
 		require.NoError(t, err)
 		require.Contains(t, c.Error, "not finished in time")
 		require.Contains(t, string(c.Output), `"errorCode":"NOT_FINISHED"`)
 		require.Equal(t, "end", f.events(anna, r)[5])
-		require.ErrorIs(t, f.finish(anna, tool.Ending{ResultID: "ar-one", Status: run.Done}), run.ErrEnded)
-		require.ErrorIs(t, f.finish(anna, tool.Ending{ResultID: "ar-one", CallID: outsideCall, Status: run.Done}), tool.ErrCallEnded)
-		_, _, err = f.Service.RegisterOutside(t.Context(), anna, outside("ar-one", "third"))
+		require.ErrorIs(t, f.finish(anna, outside.Ending{ResultID: "ar-one", Status: run.Done}), run.ErrEnded)
+		require.ErrorIs(t, f.finish(anna, outside.Ending{ResultID: "ar-one", CallID: outsideCall, Status: run.Done}), outside.ErrCallEnded)
+		_, _, err = f.outside.Register(t.Context(), anna, registration("ar-one", "third"))
 		require.ErrorIs(t, err, run.ErrEnded)
 	})
 }
@@ -197,7 +199,7 @@ func TestProgramOutsideExpires(t *testing.T) {
 func TestProgramOutsideExpiresAfterItsCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		r, _ := f.register(anna, outside("ar-one", outsideCall))
+		r, _ := f.register(anna, registration("ar-one", outsideCall))
 		f.pass(time.Hour - time.Second)
 		letGo := f.busy(anna, outsideCall)
 		f.pass(2 * time.Second)
@@ -213,7 +215,7 @@ func TestProgramOutsideExpiresAfterItsCalls(t *testing.T) {
 func TestEndOfAProgramOutsideWaitsForItsCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		for name, e := range map[string]tool.Ending{
+		for name, e := range map[string]outside.Ending{
 			"a program": {CallID: outsideCall, Status: run.Failed, Error: "the sandbox was full"},
 			"its run":   {Status: run.Done},
 		} {
@@ -222,13 +224,14 @@ func TestEndOfAProgramOutsideWaitsForItsCalls(t *testing.T) {
 			if e.CallID == "" {
 				callID = "another"
 			}
-			r, _ := f.register(anna, outside(e.ResultID, callID))
+			r, _ := f.register(anna, registration(e.ResultID, callID))
 			letGo := f.busy(anna, callID)
-			tool.SetPatience(f.Service, 0)
-			require.ErrorIs(t, f.finish(anna, e), tool.ErrUnsettled, name)
+			waiting := f.outside
+			f.outside = outside.New(outside.Deps{DB: f.db, Runs: f.runs, Records: f.keep(time.Nanosecond), Now: f.clock})
+			require.ErrorIs(t, f.finish(anna, e), record.ErrUnsettled, name)
 			_, err := f.child(anna, callID)
-			require.ErrorIs(t, err, tool.ErrParentEnded, "it may make no more calls")
-			tool.SetPatience(f.Service, time.Minute)
+			require.ErrorIs(t, err, record.ErrParentEnded, "it may make no more calls")
+			f.outside = waiting
 			ended := make(chan error)
 			go func() { ended <- f.finish(anna, e) }()
 			letGo()
@@ -241,9 +244,9 @@ func TestEndOfAProgramOutsideWaitsForItsCalls(t *testing.T) {
 			other.Status, other.Error = run.Failed, "otherwise"
 			require.Equal(t, errs.Conflict, errs.CodeOf(f.finish(anna, other)))
 		}
-		got, err := f.Service.Call(t.Context(), anna, outsideCall)
+		got, err := f.records.Call(t.Context(), anna, outsideCall)
 		require.NoError(t, err)
-		require.Equal(t, tool.Failed, got.Status)
+		require.Equal(t, record.Failed, got.Status)
 		require.Equal(t, "the sandbox was full", got.Error)
 	})
 }
@@ -252,17 +255,17 @@ func TestEndOfAProgramOutsideWaitsForItsCalls(t *testing.T) {
 func TestAbortedRunOutsideEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		r, _ := f.register(anna, outside("ar-one", outsideCall))
-		f.register(anna, outside("ar-one", "second"))
+		r, _ := f.register(anna, registration("ar-one", outsideCall))
+		f.register(anna, registration("ar-one", "second"))
 		letGo := f.busy(anna, outsideCall)
-		require.NoError(t, f.finish(anna, tool.Ending{ResultID: "ar-one", Status: run.Aborted}))
+		require.NoError(t, f.finish(anna, outside.Ending{ResultID: "ar-one", Status: run.Aborted}))
 		got, err := f.runs.Get(t.Context(), anna, "ar-one", nil)
 		require.NoError(t, err)
 		require.Equal(t, run.Aborted, got.Status)
 		require.Equal(t, "end", f.events(anna, r)[len(f.events(anna, r))-1])
 		for _, callID := range []string{outsideCall, "second"} {
 			_, err := f.child(anna, callID)
-			require.ErrorIs(t, err, tool.ErrParentEnded)
+			require.ErrorIs(t, err, record.ErrParentEnded)
 		}
 		letGo()
 		require.Equal(t, "-2", f.balance(anna))
@@ -276,15 +279,15 @@ func TestFinishLeavesTheServersOwnRunsAlone(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		r := f.startRun(anna)
 		p := f.open(anna, r)
-		require.ErrorIs(t, f.finish(anna, tool.Ending{ResultID: r.ResultID, Status: run.Done}), run.ErrOurs)
-		require.Equal(t, errs.Conflict, errs.CodeOf(f.finish(anna, tool.Ending{ResultID: r.ResultID, CallID: p.CallID, Status: run.Done})))
-		_, _, err := f.Service.RegisterOutside(t.Context(), anna, outside(r.ResultID, "x"))
+		require.ErrorIs(t, f.finish(anna, outside.Ending{ResultID: r.ResultID, Status: run.Done}), run.ErrOurs)
+		require.Equal(t, errs.Conflict, errs.CodeOf(f.finish(anna, outside.Ending{ResultID: r.ResultID, CallID: p.CallID, Status: run.Done})))
+		_, _, err := f.outside.Register(t.Context(), anna, registration(r.ResultID, "x"))
 		require.ErrorIs(t, err, run.ErrOurs)
-		got, err := f.Service.Call(t.Context(), anna, p.CallID)
+		got, err := f.records.Call(t.Context(), anna, p.CallID)
 		require.NoError(t, err)
-		require.Equal(t, tool.Executing, got.Status)
+		require.Equal(t, record.Executing, got.Status)
 		f.close(p)
-		for _, e := range []tool.Ending{
+		for _, e := range []outside.Ending{
 			{ResultID: "ar-x", Status: run.Running},
 			{ResultID: "ar-x", Status: run.Done, Output: json.RawMessage(`1`)},
 			{ResultID: "ar-x", CallID: "x", Status: run.Done, Output: json.RawMessage(`{`)},
@@ -302,18 +305,18 @@ func TestProgramsOutsideAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		for i := range 100 {
-			f.register(anna, outside(fmt.Sprint("ar-", i), ""))
+			f.register(anna, registration(fmt.Sprint("ar-", i), ""))
 		}
-		_, _, err := f.Service.RegisterOutside(t.Context(), anna, outside("ar-100", ""))
+		_, _, err := f.outside.Register(t.Context(), anna, registration("ar-100", ""))
 		require.Equal(t, errs.RateLimited, errs.CodeOf(err))
-		f.register(ben, outside("ar-100", ""))
+		f.register(ben, registration("ar-100", ""))
 		for i := range 200 {
-			f.register(anna, outside("ar-0", fmt.Sprint("call-", i)))
+			f.register(anna, registration("ar-0", fmt.Sprint("call-", i)))
 		}
-		_, _, err = f.Service.RegisterOutside(t.Context(), anna, outside("ar-0", "call-200"))
+		_, _, err = f.outside.Register(t.Context(), anna, registration("ar-0", "call-200"))
 		require.Equal(t, errs.RateLimited, errs.CodeOf(err))
-		require.NoError(t, f.finish(anna, tool.Ending{ResultID: "ar-0", CallID: "call-0", Status: run.Done}))
-		f.register(anna, outside("ar-0", "call-200"))
+		require.NoError(t, f.finish(anna, outside.Ending{ResultID: "ar-0", CallID: "call-0", Status: run.Done}))
+		f.register(anna, registration("ar-0", "call-200"))
 	})
 }
 
@@ -322,27 +325,27 @@ func TestProgramsOutsideAreBounded(t *testing.T) {
 func TestIdsOfProgramsOutsideAreOneUsers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		p := outside("ar-one", outsideCall)
+		p := registration("ar-one", outsideCall)
 		p.Run.CanvasID = "c-hers"
 		f.register(anna, p)
 		for name, c := range map[string]struct {
-			registration tool.Registration
+			registration outside.Registration
 			want         error
 		}{
-			"the run":              {outside("ar-one", "x"), run.ErrMissing},
-			"the program":          {outside("ar-his", outsideCall), tool.ErrCallTaken},
-			"a version of the run": {tool.Registration{Run: run.OutsideParams{ResultID: "ar-one", Version: 7}}, run.ErrMissing},
-			"the canvas":           {tool.Registration{Run: run.OutsideParams{ResultID: "ar-his", CanvasID: "c-hers"}}, run.ErrCanvasMissing},
+			"the run":              {registration("ar-one", "x"), run.ErrMissing},
+			"the program":          {registration("ar-his", outsideCall), outside.ErrCallTaken},
+			"a version of the run": {outside.Registration{Run: run.OutsideParams{ResultID: "ar-one", Version: 7}}, run.ErrMissing},
+			"the canvas":           {outside.Registration{Run: run.OutsideParams{ResultID: "ar-his", CanvasID: "c-hers"}}, run.ErrCanvasMissing},
 		} {
-			_, _, err := f.Service.RegisterOutside(t.Context(), ben, c.registration)
+			_, _, err := f.outside.Register(t.Context(), ben, c.registration)
 			require.ErrorIs(t, err, c.want, name)
 		}
 		require.Empty(t, f.calls(ben))
 		require.Zero(t, tool.Count(t, f.db, `SELECT count(*) FROM action_results WHERE uid = ?`, ben.UID))
 		_, err := f.child(ben, outsideCall)
-		require.ErrorIs(t, err, tool.ErrParentForeign)
-		require.ErrorIs(t, f.finish(ben, tool.Ending{ResultID: "ar-one", Status: run.Aborted}), run.ErrMissing)
-		f.register(anna, tool.Registration{Run: run.OutsideParams{ResultID: "ar-one", Version: 7}, Time: time.Hour})
+		require.ErrorIs(t, err, record.ErrParentForeign)
+		require.ErrorIs(t, f.finish(ben, outside.Ending{ResultID: "ar-one", Status: run.Aborted}), run.ErrMissing)
+		f.register(anna, outside.Registration{Run: run.OutsideParams{ResultID: "ar-one", Version: 7}, Time: time.Hour})
 	})
 }
 
@@ -353,7 +356,7 @@ func TestRegistrationsAtOnce(t *testing.T) {
 		failures := make(chan error)
 		for range 8 {
 			go func() {
-				_, _, err := f.Service.RegisterOutside(t.Context(), anna, outside("ar-one", outsideCall))
+				_, _, err := f.outside.Register(t.Context(), anna, registration("ar-one", outsideCall))
 				failures <- err
 			}()
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // Function is a tool of the server's own that one program may call. It is
@@ -18,6 +20,12 @@ type Function struct {
 	Schema      json.RawMessage // of the arguments, an object
 	Run         func(ctx context.Context, arguments json.RawMessage) Answer
 }
+
+// Lend lets a program call functions until TakeBack.
+func (s *Service) Lend(callID string, functions []Function) { s.lent.lend(callID, functions) }
+
+// TakeBack ends what Lend began.
+func (s *Service) TakeBack(callID string) { s.lent.drop(callID) }
 
 // lent are the functions of the programs of this process, by their call ids.
 type lent struct {
@@ -51,7 +59,7 @@ func (l *lent) to(callID string) []Function {
 }
 
 // performLent executes a call of a function that the calling program was lent.
-func (s *Service) performLent(ctx context.Context, c Call, arguments map[string]any) result {
+func (s *Service) performLent(ctx context.Context, c record.Call, arguments map[string]any) Answer {
 	functions := s.lent.to(c.ParentID)
 	i := slices.IndexFunc(functions, func(f Function) bool { return f.Name == c.Tool })
 	if i < 0 {
@@ -60,16 +68,12 @@ func (s *Service) performLent(ctx context.Context, c Call, arguments map[string]
 			names[i] = f.Name
 		}
 		if len(names) == 0 {
-			return failed(CodeNotAllowed, "Functions of the server can be called from programs of agents only.")
+			return Refuse(CodeNotAllowed, "Functions of the server can be called from programs of agents only.")
 		}
-		return failed(CodeMethodNotFound, fmt.Sprintf("There is no function %s; there are: %s.", c.Tool, strings.Join(names, ", ")))
+		return Refuse(CodeMethodNotFound, fmt.Sprintf("There is no function %s; there are: %s.", c.Tool, strings.Join(names, ", ")))
 	}
-	schema, err := s.schemas.Get(functions[i].Schema)
-	if err != nil {
+	if err := s.fits(arguments, functions[i].Schema); err != nil {
 		return s.refused(ctx, c, err)
-	}
-	if problems := schema.Check(arguments); len(problems) > 0 {
-		return failed(CodeInvalidArguments, "Invalid arguments: "+join(problems))
 	}
 	given, err := json.Marshal(arguments)
 	if err != nil {
@@ -79,5 +83,5 @@ func (s *Service) performLent(ctx context.Context, c Call, arguments map[string]
 	if answer.Status != Success && late(ctx) {
 		return s.timedOut()
 	}
-	return result{answer: answer}
+	return answer
 }

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,14 +13,13 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/budget"
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
-	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/ptc"
-	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -28,69 +28,106 @@ import (
 // platform's own, so no upstream sees it.
 const fileNameTitle = "file_name_title"
 
-// perform identifies the call, checks it and runs it. Whatever goes wrong
+const internalFault = "The tool could not be executed because of a fault of the server."
+
+// checkAndPerform executes a call of a toolset, or of a function that its program
+// was lent. It returns what a call that completed costs. Whatever goes wrong
 // becomes the answer; a panic costs this call only.
-func (s *Service) perform(ctx context.Context, a actor.Actor, c Call, p program, arguments map[string]any, hold *budget.Hold) (r result) {
+func (s *Service) checkAndPerform(
+	ctx context.Context, a actor.Actor, c record.Call, by record.Grant, arguments map[string]any,
+) (answer Answer, charge billing.Charge) {
+	charge = chargeOf(c, false, 0)
 	defer func() {
 		if v := recover(); v != nil {
-			s.Logger.ErrorContext(ctx, "tool call panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
-			r = failed(CodeInternal, "The tool could not be executed because of a fault of the server.")
+			s.logger.ErrorContext(ctx, "tool call panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
+			answer = Refuse(CodeInternal, internalFault)
 		}
 	}()
 	if c.Toolset == ptc.Own {
-		return s.performLent(ctx, c, arguments)
+		return s.performLent(ctx, c, arguments), charge
 	}
-	t, err := s.Catalogue.Identify(ctx, a, c.Toolset)
+	in, executor, err := s.check(ctx, a, c, by, arguments)
 	if err != nil {
-		return s.refused(ctx, c, err)
+		return s.refused(ctx, c, err), charge
 	}
-	executor, refusal := s.admit(c, p, t)
-	if refusal != nil {
-		return *refusal
-	}
-	method, credential, err := s.Catalogue.Method(ctx, a, t, c.Tool)
+	answer, price := s.perform(ctx, a, c, in, executor)
+	return answer, chargeOf(c, in.Toolset.Global, price)
+}
+
+// check identifies a call, checks it and admits it. The error is why it is not
+// executed.
+func (s *Service) check(ctx context.Context, a actor.Actor, c record.Call, by record.Grant, arguments map[string]any) (in Invocation, executor Executor, err error) {
+	t, err := s.catalogue.Identify(ctx, a, c.Toolset)
 	if err != nil {
-		return s.refused(ctx, c, err)
+		return in, nil, err
 	}
-	if refusal := callable(c, method); refusal != nil {
-		return *refusal
+	if executor, err = s.admit(c, by, t); err != nil {
+		return in, nil, err
+	}
+	method, credential, err := s.catalogue.Method(ctx, a, t, c.Tool)
+	if err != nil {
+		return in, nil, err
+	}
+	if err := callable(c, method); err != nil {
+		return in, nil, err
 	}
 	title, _ := arguments[fileNameTitle].(string)
 	delete(arguments, fileNameTitle)
-	schema, err := s.schemas.Get(method.Request)
-	if err != nil {
-		return s.refused(ctx, c, err)
+	if err := s.fits(arguments, method.Request); err != nil {
+		return in, nil, err
 	}
-	if problems := schema.Check(arguments); len(problems) > 0 {
-		return failed(CodeInvalidArguments, "Invalid arguments: "+join(problems))
+	if arguments, err = s.resources.Inputs(ctx, a, t.Egress, method.Request, arguments); err != nil {
+		return in, nil, err
 	}
-	if arguments, err = s.Resources.Inputs(ctx, a, t.Egress, method.Request, arguments); err != nil {
-		return s.refusedInput(ctx, c, err)
-	}
-	if err := s.Billing.Admit(ctx, chargeOf(c, t.Global, t.Prices.Estimate(c.Tool, arguments))); err != nil {
-		return s.refused(ctx, c, err)
-	}
-	if decoded(method) {
-		hold.Heavy()
-	}
-	outcome, err := executor.Execute(ctx, Invocation{
-		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential,
-		Arguments: arguments, FileNameTitle: title,
+	in = Invocation{
+		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential, Arguments: arguments, FileNameTitle: title,
 		Progress: func(ctx context.Context, text string) { s.progress(ctx, c, text) },
-	})
+	}
+	least := t.Prices.Estimate(c.Tool, arguments)
+	return in, executor, s.billing.Admit(ctx, chargeOf(c, t.Global, least))
+}
+
+// fits checks arguments against the schema of a method, and fills in its defaults.
+func (s *Service) fits(arguments map[string]any, request json.RawMessage) error {
+	schema, err := s.schemas.Get(request)
 	if err != nil {
-		return s.refused(ctx, c, err)
+		return err
+	}
+	problems := schema.Check(arguments)
+	if len(problems) == 0 {
+		return nil
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	return &Failure{Code: CodeInvalidArguments, Message: "Invalid arguments: " + strings.Join(lines, "; ")}
+}
+
+// perform lets the executor make a call that may be made, and returns what it
+// costs if it succeeded.
+func (s *Service) perform(ctx context.Context, a actor.Actor, c record.Call, in Invocation, executor Executor) (Answer, money.Amount) {
+	if decoded(in.Method) {
+		budget.Heavy(ctx)
+	}
+	outcome, err := executor.Execute(ctx, in)
+	if err != nil {
+		return s.refused(ctx, c, err), 0
 	}
 	if outcome.Failure != nil && late(ctx) {
-		return s.timedOut()
+		return s.timedOut(), 0
 	}
 	raw := outcome.Data // what the upstream said, which prices may depend on
-	files := s.keep(ctx, a, c, t, method, title, &outcome)
-	if r = s.conclude(ctx, c, outcome); r.answer.Status == Success {
-		r.price, r.global = s.price(ctx, c, t, outcome.Cost, arguments, raw), t.Global
+	files := s.storeFiles(ctx, a, c, in, &outcome)
+	answer := s.conclude(ctx, c, outcome)
+	answer.Files = files
+	switch {
+	case answer.Status != Success:
+		return answer, 0
+	case outcome.Cost != nil:
+		return answer, *outcome.Cost
 	}
-	r.answer.Files = files
-	return r
+	return answer, s.price(ctx, c, in, raw)
 }
 
 // decoded reports whether results of a method are decoded on their way, which
@@ -99,74 +136,51 @@ func decoded(m toolset.Method) bool {
 	return !m.Verbatim || bytes.Contains(m.Response, []byte(`"isResource"`))
 }
 
-// refusedInput is the answer for a file that cannot be used.
-func (s *Service) refusedInput(ctx context.Context, c Call, err error) result {
-	if e, ok := errors.AsType[*errs.Error](err); ok && errors.Is(err, resource.ErrInput) {
-		return failed(CodeInvalidArguments, e.Detail)
-	}
-	return s.refused(ctx, c, err)
-}
-
-// keep stores the files of an outcome and puts their descriptions into its
-// data. A file that cannot be kept does not undo the call.
-func (s *Service) keep(ctx context.Context, a actor.Actor, c Call, t toolset.Toolset, m toolset.Method, title string, o *Outcome) []any {
+// storeFiles stores the files of an outcome and puts their descriptions into its
+// data. A file that cannot be stored does not undo the call.
+func (s *Service) storeFiles(ctx context.Context, a actor.Actor, c record.Call, in Invocation, o *Outcome) []any {
 	if o.Failure != nil {
 		return nil
 	}
-	of := resource.Call{ID: c.CallID, CreatedAt: c.CreatedAt, CanvasID: c.CanvasID, Title: title, Egress: t.Egress, Stored: o.StoredFiles}
-	if c.InRun() {
-		of.ResultID, of.Version = c.ResultID, c.Version
-	}
-	if title == "" {
-		of.Title = c.Tool
-	}
+	of := resource.Origin{Call: c, Title: cmp.Or(in.FileNameTitle, c.Tool), Egress: in.Toolset.Egress, Stored: o.StoredFiles}
 	var files []any
 	var problems []error
 	if o.File != nil {
-		kept, err := s.Resources.Keep(ctx, a, of, *o.File)
+		kept, err := s.resources.Keep(ctx, a, of, *o.File)
 		if err == nil {
 			o.Data, err = json.Marshal(kept)
 		}
 		if err != nil {
-			s.Logger.ErrorContext(ctx, "a tool's file was not kept", "callId", c.CallID, "error", err)
+			s.logger.ErrorContext(ctx, "a tool's file was not kept", "callId", c.CallID, "error", err)
 			o.Failure = &Failure{Code: "FILE_NOT_KEPT", Message: fmt.Sprintf("The tool returned a file of %d bytes, which could not be kept: %s", len(o.File.Content), errs.Message(err))}
 			return nil
 		}
 		return []any{kept}
 	}
-	o.Data, files, problems = s.Resources.Outputs(ctx, a, of, m.Response, o.Data)
+	o.Data, files, problems = s.resources.Outputs(ctx, a, of, in.Method.Response, o.Data)
 	for _, err := range problems {
-		s.Logger.WarnContext(ctx, "a file of a result was not kept", "callId", c.CallID, "error", err)
+		s.logger.WarnContext(ctx, "a file of a result was not kept", "callId", c.CallID, "error", err)
 	}
 	return files
 }
 
 // progress shows a sentence about a call that takes long. What cannot be shown
 // is no reason to end the call.
-func (s *Service) progress(ctx context.Context, c Call, text string) {
-	if !c.InRun() {
-		return
-	}
-	err := s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
-		_, err := s.Stores.Runs.Append(ctx, tx, c.UID, c.ResultID, c.Version, run.NewEvent{
-			Type: run.Log, CallID: c.CallID, Payload: map[string]any{"log": map[string]any{"level": "info", "content": text}},
-		})
-		return err
-	})
-	if err != nil && !errors.Is(err, run.ErrEnded) {
-		s.Logger.WarnContext(ctx, "progress is not shown", "callId", c.CallID, "error", err)
+func (s *Service) progress(ctx context.Context, c record.Call, text string) {
+	if err := s.records.Progress(ctx, c, text); err != nil {
+		s.logger.WarnContext(ctx, "progress is not shown", "callId", c.CallID, "error", err)
 	}
 }
 
 // conclude turns what an executor returned into a result that every database
 // and reader takes: valid JSON, valid UTF-8, no NUL.
-func (s *Service) conclude(ctx context.Context, c Call, o Outcome) result {
+func (s *Service) conclude(ctx context.Context, c record.Call, o Outcome) Answer {
 	if f := o.Failure; f != nil {
-		r := failed(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
+		a := Refuse(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
 		if json.Valid(f.Data) {
-			r.answer.Data = validText(f.Data)
+			a.Data = validText(f.Data)
 		}
-		return r
+		return a
 	}
 	if len(o.Data) == 0 {
 		o.Data = json.RawMessage("null")
@@ -174,11 +188,11 @@ func (s *Service) conclude(ctx context.Context, c Call, o Outcome) result {
 	if !json.Valid(o.Data) {
 		return s.refused(ctx, c, errors.New("the executor returned data that is not JSON"))
 	}
-	if o.Data = validText(o.Data); len(o.Data) > s.Settings.ResultCap {
-		f := upstream.TooLarge(int64(len(o.Data)), int64(s.Settings.ResultCap))
-		return failed(f.Code, f.Message)
+	if o.Data = validText(o.Data); len(o.Data) > s.settings.ResultCap {
+		f := upstream.TooLarge(int64(len(o.Data)), int64(s.settings.ResultCap))
+		return Refuse(f.Code, f.Message)
 	}
-	return result{answer: Answer{Status: Success, Data: o.Data}}
+	return Answer{Status: Success, Data: o.Data}
 }
 
 // validText is bytes.ToValidUTF8 without the copy of a text that is valid.
@@ -190,66 +204,58 @@ func validText(text []byte) []byte {
 }
 
 // admit decides whether this call may reach this kind of toolset.
-func (s *Service) admit(c Call, p program, t toolset.Toolset) (Executor, *result) {
-	if t.Unsupported != "" {
-		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s not supported: %s", c.Toolset, t.Unsupported))
-		return nil, &r
+func (s *Service) admit(c record.Call, by record.Grant, t toolset.Toolset) (Executor, error) {
+	switch t.Kind {
+	case toolset.MCP:
+		return nil, &Failure{Code: CodeUnsupportedType, Message: fmt.Sprintf("Toolset %s not supported: MCP tool execution is not supported.", c.Toolset)}
+	case toolset.Builtin:
+		return nil, &Failure{Code: CodeUnsupportedType, Message: fmt.Sprintf("Toolset %s not supported: builtin tool execution is not supported.", c.Toolset)}
 	}
 	if c.Origin == ids.PTC {
-		if !s.Policy.AllowsToolset(t.Key) {
-			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s may not be called from code: the administrator's lists exclude it.", t.Key))
-			return nil, &r
+		if !s.policy.AllowsToolset(t.Key) {
+			return nil, &Failure{Code: CodeNotAllowed, Message: fmt.Sprintf("Toolset %s may not be called from code: the administrator's lists exclude it.", t.Key)}
 		}
-		if !p.selects(t.Key, c.Tool) {
-			r := failed(CodeNotAllowed, fmt.Sprintf("Tool %s of toolset %s was not selected for this run; it may call: %s.", c.Tool, t.Key, strings.Join(p.selected[t.Key], ", ")))
-			return nil, &r
+		if !by.Selects(t.Key, c.Tool) {
+			return nil, &Failure{Code: CodeNotAllowed, Message: fmt.Sprintf("Tool %s of toolset %s was not selected for this run; it may call: %s.", c.Tool, t.Key, strings.Join(by.Selected[t.Key], ", "))}
 		}
-		if !p.allows(t.Key) {
-			given := "it may call: " + strings.Join(p.toolsets, ", ")
-			if len(p.toolsets) == 0 {
+		if !by.Allows(t.Key) {
+			given := "it may call: " + strings.Join(by.Toolsets, ", ")
+			if len(by.Toolsets) == 0 {
 				given = "it was given none"
 			}
-			r := failed(CodeNotAllowed, fmt.Sprintf("Toolset %s was not given to this program; %s.", t.Key, given))
-			return nil, &r
+			return nil, &Failure{Code: CodeNotAllowed, Message: fmt.Sprintf("Toolset %s was not given to this program; %s.", t.Key, given)}
 		}
 	}
-	executor, ok := s.Executors[t.Kind]
+	executor, ok := s.executors[t.Kind]
 	if !ok {
-		r := failed(CodeUnsupportedType, fmt.Sprintf("Toolset %s is of type %s, which this server cannot execute.", t.Key, t.Kind))
-		return nil, &r
+		return nil, &Failure{Code: CodeUnsupportedType, Message: fmt.Sprintf("Toolset %s is of type %s, which this server cannot execute.", t.Key, t.Kind)}
 	}
 	return executor, nil
 }
 
 // callable decides whether this caller may call a method. People and scripts
 // may call all of them.
-func callable(c Call, m toolset.Method) *result {
-	var r result
+func callable(c record.Call, m toolset.Method) error {
 	switch callers := m.Callers(); {
 	case c.Origin == ids.PTC && !callers.Code:
-		r = failed(CodeCallerNotAllowed, fmt.Sprintf("Tool %s may not be called from code; it is a tool call of its own.", m.Name))
+		return &Failure{Code: CodeCallerNotAllowed, Message: fmt.Sprintf("Tool %s may not be called from code; it is a tool call of its own.", m.Name)}
 	case c.Origin == ids.Agent && !callers.Direct:
-		r = failed(CodeCallerNotAllowed, fmt.Sprintf("Tool %s may be called from code only.", m.Name))
-	default:
-		return nil
+		return &Failure{Code: CodeCallerNotAllowed, Message: fmt.Sprintf("Tool %s may be called from code only.", m.Name)}
 	}
-	return &r
+	return nil
 }
 
 // price is what a successful call costs. The call had its effect and is not
 // lost for a price that cannot be found; the operator must know, since it goes
 // out for less, or nothing.
-func (s *Service) price(ctx context.Context, c Call, t toolset.Toolset, cost *money.Amount, arguments map[string]any, raw json.RawMessage) money.Amount {
-	if cost != nil {
-		return *cost
-	}
-	q, err := t.Prices.Price(c.Tool, arguments, raw)
+func (s *Service) price(ctx context.Context, c record.Call, in Invocation, raw json.RawMessage) money.Amount {
+	q, err := in.Toolset.Prices.Price(c.Tool, in.Arguments, raw)
 	switch {
 	case err != nil:
-		s.Logger.ErrorContext(ctx, "call has no price and is not billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", err)
+		s.logger.ErrorContext(ctx, "call has no price and is not billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", err)
 		return 0
 	case q.Problem != nil:
-		s.Logger.ErrorContext(ctx, "the formula of a call gave no price; its other price is billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", q.Problem)
+		s.logger.ErrorContext(ctx, "the formula of a call gave no price; its other price is billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", q.Problem)
 	}
 	return q.Price
 }
@@ -258,13 +264,13 @@ func (s *Service) price(ctx context.Context, c Call, t toolset.Toolset, cost *mo
 // in the executor, failed for that.
 func late(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
 
-func (s *Service) timedOut() result {
-	return failed(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.Settings.Timeout))
+func (s *Service) timedOut() Answer {
+	return Refuse(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.settings.Timeout))
 }
 
 // refused is the answer for an error of our own: its public sentence, or a
 // general one with the cause in the log.
-func (s *Service) refused(ctx context.Context, c Call, err error) result {
+func (s *Service) refused(ctx context.Context, c record.Call, err error) Answer {
 	if late(ctx) {
 		return s.timedOut()
 	}
@@ -282,25 +288,17 @@ func (s *Service) refused(ctx context.Context, c Call, err error) result {
 		code = CodeSpendingLimit
 	}
 	if f, ok := errors.AsType[*Failure](err); ok { // what a provider said
-		r := failed(f.Code, f.Message)
-		r.answer.Data = f.Data
-		return r
+		a := Refuse(f.Code, f.Message)
+		a.Data = f.Data
+		return a
 	}
-	if e, ok := errors.AsType[*errs.Error](err); ok && (e.Code.Status() < 500 || e.Code == errs.Unavailable) {
-		return failed(code, strings.TrimSpace(e.Message+" "+e.Detail))
+	e, ok := errors.AsType[*errs.Error](err)
+	if ok && errors.Is(err, resource.ErrInput) {
+		return Refuse(CodeInvalidArguments, e.Detail)
 	}
-	s.Logger.ErrorContext(ctx, "tool call failed inside the server", "callId", c.CallID, "error", err)
-	return failed(CodeInternal, "The tool could not be executed because of a fault of the server.")
-}
-
-func failed(code, message string) result {
-	return result{answer: Answer{Status: errorStatus, Error: message, ErrorCode: code}}
-}
-
-func join(problems []jsonschema.Problem) string {
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.String()
+	if ok && (e.Code.Status() < 500 || e.Code == errs.Unavailable) {
+		return Refuse(code, strings.TrimSpace(e.Message+" "+e.Detail))
 	}
-	return strings.Join(lines, "; ")
+	s.logger.ErrorContext(ctx, "tool call failed inside the server", "callId", c.CallID, "error", err)
+	return Refuse(CodeInternal, internalFault)
 }

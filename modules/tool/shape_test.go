@@ -37,18 +37,18 @@ func TestShapeOfTheLastSuccess(t *testing.T) {
 			f.answers(json.RawMessage(data))
 			_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
 			require.NoError(t, err)
-			got, err := f.Service.LastShape(t.Context(), anna, "weather", "forecast")
+			got, err := f.records.LastShape(t.Context(), anna, "weather", "forecast")
 			require.NoError(t, err)
 			require.Equal(t, want, got, data)
 		}
 		// A failure does not replace it, and other tools have none.
 		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":7}`))
 		require.NoError(t, err)
-		got, err := f.Service.LastShape(t.Context(), anna, "weather", "forecast")
+		got, err := f.records.LastShape(t.Context(), anna, "weather", "forecast")
 		require.NoError(t, err)
 		require.NotEmpty(t, got)
 		for _, key := range []tool.Request{{Toolset: "weather", Tool: "free"}, {Toolset: "other", Tool: "forecast"}} {
-			got, err := f.Service.LastShape(t.Context(), anna, key.Toolset, key.Tool)
+			got, err := f.records.LastShape(t.Context(), anna, key.Toolset, key.Tool)
 			require.NoError(t, err)
 			require.Empty(t, got)
 		}

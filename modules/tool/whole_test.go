@@ -13,6 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/budget"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -59,9 +60,9 @@ func TestCodeGetsTheWholeResult(t *testing.T) {
 		require.Less(t, len(calls[0].Output), 2*outputCap)
 		require.Contains(t, string(calls[0].Output), "items omitted")
 
-		got := send("GET", tool.OutputPath+"?toolCallId="+calls[0].CallID, "")
+		got := send("GET", record.OutputPath+"?toolCallId="+calls[0].CallID, "")
 		require.Len(t, got.body["data"], 3000)
-		require.Equal(t, 404, send("GET", tool.OutputPath+"?toolCallId="+calls[0].CallID, "", "X-API-Key", "rf_u-ben").status)
+		require.Equal(t, 404, send("GET", record.OutputPath+"?toolCallId="+calls[0].CallID, "", "X-API-Key", "rf_u-ben").status)
 	})
 }
 
@@ -123,12 +124,12 @@ func TestLostOutputsAreNotAnsweredShortened(t *testing.T) {
 		send := serve(t, f)
 		f.answers(rows(3000))
 		require.Equal(t, 200, send("POST", tool.ExecutePath, forecast, "Idempotency-Key", "k").status)
-		objects := f.Service.Stores.Objects
+		objects := f.objects
 		keys, err := objects.List(t.Context(), "tool-output/")
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.NoError(t, objects.Put(t.Context(), keys[0], strings.NewReader("[1,2"), "application/json"))
-		_, err = f.Service.Output(t.Context(), anna, f.calls(anna)[0].CallID)
+		_, err = f.records.Output(t.Context(), anna, f.calls(anna)[0].CallID)
 		require.Error(t, err, "a part was taken for the whole")
 		require.NoError(t, objects.Delete(t.Context(), keys[0]))
 		got := send("POST", tool.ExecutePath, forecast, "Idempotency-Key", "k")
@@ -148,7 +149,7 @@ func TestIdempotencyCoversTheVersion(t *testing.T) {
 		require.NoError(t, err)
 		req.Context.Version = nil
 		_, err = f.Service.Execute(t.Context(), anna, req)
-		require.ErrorIs(t, err, tool.ErrKeyReused)
+		require.ErrorIs(t, err, record.ErrKeyReused)
 	})
 }
 

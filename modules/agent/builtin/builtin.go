@@ -20,6 +20,7 @@ import (
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -183,7 +184,7 @@ func reading[In any](do func(ctx context.Context, in In) (any, error)) work {
 // tool is one that the model calls; its calls are recorded.
 func (s *Set) tool(o own) loop.Tool {
 	return loop.Tool{
-		Name: o.name, Description: o.description, Own: true, Schema: json.RawMessage(o.schema), Toolset: tool.Builtin, Method: o.name,
+		Name: o.name, Description: o.description, Own: true, Schema: json.RawMessage(o.schema), Toolset: record.Builtin, Method: o.name,
 		Serial: o.serial, Ends: o.ends,
 		Run: func(ctx context.Context, c loop.Call) (string, error) {
 			return s.calls.Perform(ctx, c, "", o.name, func(ctx context.Context) tool.Answer { return answerOf(o.work(ctx, c.Arguments)) })

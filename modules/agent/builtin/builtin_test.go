@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/agent/agenttest"
 	"github.com/portico-run/portico/modules/agent/builtin"
 	"github.com/portico-run/portico/modules/agent/live"
@@ -41,13 +42,13 @@ func start(t *testing.T, s *agenttest.Server, canvas string, m builtin.Mode) wor
 	r, err := s.Runs.Service.Create(t.Context(), s.User, run.CreateParams{Title: "Test", Type: "skill", CanvasID: canvas, Toolsets: []string{"demo"}})
 	require.NoError(t, err)
 	w := live.New(t.Context(), live.Deps{
-		DB: s.DB, Runs: s.Runs.Service, Billing: s.Credits.Service, Flush: time.Millisecond, NewCallID: s.Tools.Service.NewCallID, Logger: slog.New(slog.DiscardHandler),
+		DB: s.DB, Runs: s.Runs.Service, Billing: s.Credits.Service, Flush: time.Millisecond, NewCallID: func() string { return s.Records.Service.NewID(ids.Agent) }, Logger: slog.New(slog.DiscardHandler),
 	}, r)
 	t.Cleanup(w.Close)
 	calls := live.NewCalls(s.Tools.Service, w, s.User)
 	set := builtin.New(builtin.Deps{
 		Programs: s.Programs.Service, Interpreters: s.Interpreters.Service, Files: s.Drive.Service, Tables: &tables.Service{Sandbox: s.Engine, Timeout: time.Minute},
-		Runs: s.Runs.Service, Results: s.Tools.Service, Logger: slog.New(slog.DiscardHandler),
+		Runs: s.Runs.Service, Results: s.Records.Service, Logger: slog.New(slog.DiscardHandler),
 	}, builtin.Task{
 		Actor: s.User, Run: r, Toolsets: []string{"demo"}, CodeTool: "execute_code", CodeTimeout: time.Minute, Lifecycle: true,
 	}, calls)
@@ -153,11 +154,11 @@ func TestEarlierResultsAreRead(t *testing.T) {
 
 	require.NoError(t, s.DB.InTx(t.Context(), func(tx database.Tx) error {
 		for _, m := range []run.NewMessage{{Event: 501, Type: run.Human, Content: "Why?"}, {Event: 502, Type: run.AI, Content: "Because."}} {
-			if err := s.Runs.Service.AddMessage(t.Context(), tx, s.User.UID, w.run.ResultID, w.run.Version, m); err != nil {
+			if err := s.Runs.Service.AddMessage(t.Context(), tx, w.run.Ref(), m); err != nil {
 				return err
 			}
 		}
-		return s.Runs.Service.Finish(t.Context(), tx, s.User.UID, w.run.ResultID, w.run.Version, run.Finish{Status: run.Failed, Errors: []string{"It broke."}})
+		return s.Runs.Service.Finish(t.Context(), tx, w.run.Ref(), run.Finish{Status: run.Failed, Errors: []string{"It broke."}})
 	}))
 	now := start(t, s, "", code)
 	require.JSONEq(t, `{"status":"error","title":"Test","question":"Why?","answer":"Because.","errors":["It broke."]}`, now.works("read_agent_result", `{"result_id":"`+w.run.ResultID+`"}`))

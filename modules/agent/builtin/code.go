@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -40,7 +41,7 @@ func (c code) program(m Mode, functions []tool.Function) loop.Tool {
 			"and print(help(\"name\")) tells all about one."
 	}
 	return loop.Tool{
-		Name: c.task.CodeTool, Own: true, Description: description, Toolset: tool.Program, Method: tool.Program,
+		Name: c.task.CodeTool, Own: true, Description: description, Toolset: record.Program, Method: record.Program,
 		// Two that write the files of a canvas would get in each other's way.
 		Serial: c.task.canvas() != "",
 		Schema: json.RawMessage(`{"type":"object","properties":{

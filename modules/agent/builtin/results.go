@@ -12,7 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // results reads what earlier calls and runs of the user's returned.
@@ -110,7 +110,7 @@ func (r results) whole(ctx context.Context, in callPart) (any, error) {
 // output is the whole result of a call of the user's.
 func (r results) output(ctx context.Context, callID string) (json.RawMessage, error) {
 	data, err := r.calls.Output(ctx, r.actor, callID)
-	if errors.Is(err, tool.ErrMissing) {
+	if errors.Is(err, record.ErrMissing) {
 		return nil, fmt.Errorf("there is no result of a call %q", callID)
 	}
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
 // Tools execute and record calls.
 type Tools interface {
-	ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall) (tool.Call, tool.Answer, error)
-	Perform(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall, work func(ctx context.Context) tool.Answer) (tool.Call, tool.Answer, error)
+	ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall) (record.Call, tool.Answer, error)
+	Perform(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall, work func(ctx context.Context) tool.Answer) (record.Call, tool.Answer, error)
 }
 
 // Calls executes the calls of a run's model and records them, under the ids at
@@ -55,34 +56,34 @@ func (c *Calls) Given(ctx context.Context, call loop.Call, id, text string) {
 
 // Execute calls a tool of a toolset.
 func (c *Calls) Execute(ctx context.Context, call loop.Call, toolset, name string) (string, error) {
-	record, answer, err := c.tools.ExecuteForModel(ctx, c.actor, c.writer.run, tool.ModelCall{
+	made, answer, err := c.tools.ExecuteForModel(ctx, c.actor, c.writer.run, tool.ModelCall{
 		Shown: c.Shown(call), Toolset: toolset, Tool: name, Arguments: call.Arguments,
 	})
 	if err != nil {
 		return "", err
 	}
 	if answer.Status != tool.Success {
-		c.Given(ctx, call, record.CallID, answer.Error)
+		c.Given(ctx, call, made.CallID, answer.Error)
 		return string(answer.Data), errors.New(answer.Error)
 	}
-	c.Given(ctx, call, record.CallID, string(answer.Data))
+	c.Given(ctx, call, made.CallID, string(answer.Data))
 	return string(answer.Data), nil
 }
 
 // Perform does the work of a tool that the server is itself.
 func (c *Calls) Perform(ctx context.Context, call loop.Call, toolset, name string, work func(ctx context.Context) tool.Answer) (string, error) {
-	record, answer, err := c.tools.Perform(ctx, c.actor, c.writer.run, tool.ModelCall{
+	made, answer, err := c.tools.Perform(ctx, c.actor, c.writer.run, tool.ModelCall{
 		Shown: c.Shown(call), Toolset: toolset, Tool: name, Arguments: call.Arguments,
 	}, work)
 	if err != nil {
 		return "", err
 	}
 	if answer.Status != tool.Success {
-		c.Given(ctx, call, record.CallID, answer.Error)
+		c.Given(ctx, call, made.CallID, answer.Error)
 		return "", errors.New(answer.Error)
 	}
 	text := words(answer.Data)
-	c.Given(ctx, call, record.CallID, text)
+	c.Given(ctx, call, made.CallID, text)
 	return text, nil
 }
 
@@ -109,7 +110,7 @@ func (c *Calls) refuse(ctx context.Context, call loop.Call, shown tool.Shown, r 
 	if t, known := c.offered.Load().Find(call.Name); known {
 		m.Toolset, m.Tool = t.Toolset, t.Method
 	}
-	record, _, err := c.tools.Perform(ctx, c.actor, c.writer.run, m, func(context.Context) tool.Answer {
+	made, _, err := c.tools.Perform(ctx, c.actor, c.writer.run, m, func(context.Context) tool.Answer {
 		return tool.Refuse(codeOf(r.Kind), r.Reason)
 	})
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *Calls) refuse(ctx context.Context, call loop.Call, shown tool.Shown, r 
 		c.writer.deps.Logger.WarnContext(ctx, "a refused call is not recorded", "resultId", c.writer.run.ResultID, "error", err)
 		return
 	}
-	c.writer.Given(ctx, record.CallID, r.Reason)
+	c.writer.Given(ctx, made.CallID, r.Reason)
 }
 
 func codeOf(kind loop.RefusalKind) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/agent/agenttest"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
@@ -38,7 +39,7 @@ func begin(t *testing.T) working {
 	require.NoError(t, err)
 	log := &bytes.Buffer{}
 	w := live.New(t.Context(), live.Deps{
-		DB: s.DB, Runs: s.Runs.Service, Billing: s.Credits.Service, Flush: time.Millisecond, NewCallID: s.Tools.Service.NewCallID,
+		DB: s.DB, Runs: s.Runs.Service, Billing: s.Credits.Service, Flush: time.Millisecond, NewCallID: func() string { return s.Records.Service.NewID(ids.Agent) },
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}, r)
 	calls := live.NewCalls(s.Tools.Service, w, s.User)
@@ -126,7 +127,7 @@ func TestCallsAreRecordedWithWhatTheModelWasGiven(t *testing.T) {
 		"tool|get_time|completed|noon", `tool|list_files|completed|{"files":[]}`, "tool|get_time|failed|no clock", "tool|get_weather|failed|no JSON",
 		"tool|made\uFFFDup" + strings.Repeat("ä", 27) + "|failed|there is no such tool", "ai|||It is noon.",
 	}, list[3:])
-	output, err := w.Tools.Service.Output(t.Context(), w.User, first.Record())
+	output, err := w.Records.Service.Output(t.Context(), w.User, first.Record())
 	require.NoError(t, err)
 	require.Contains(t, string(output), "celsius", "the whole of it, under the id that the model can name")
 }
@@ -138,7 +139,7 @@ func TestWhatTheLogSaysOfCalls(t *testing.T) {
 	w := begin(t)
 	w.writer.Delta(model.Delta{Kind: model.Arguments, CallID: "c1", Name: "demo_get_weather", Text: `{"city":"Oslo`})
 	require.Eventually(t, func() bool {
-		events, err := w.Runs.Service.Events(t.Context(), w.User, w.run.ResultID, w.run.Version, 0, 10)
+		events, err := w.Runs.Service.Events(t.Context(), w.User, run.EventFilter{ResultID: w.run.ResultID, Version: w.run.Version, Limit: 10})
 		return err == nil && slices.ContainsFunc(events, func(e run.Event) bool { return e.Type == run.ToolCallStream })
 	}, time.Minute, time.Millisecond)
 	w.writer.Delta(model.Delta{Kind: model.Restart})

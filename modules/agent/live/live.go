@@ -201,7 +201,7 @@ func (w *Writer) now() message {
 
 // Event adds an event to the run and returns its number.
 func (w *Writer) Event(ctx context.Context, tx database.Tx, e run.NewEvent) (number int64, err error) {
-	return w.deps.Runs.Append(ctx, tx, w.run.UID, w.run.ResultID, w.run.Version, e)
+	return w.deps.Runs.Append(ctx, tx, w.run.Ref(), e)
 }
 
 // Append writes in one transaction, also when the run is being ended. What
@@ -281,7 +281,7 @@ func (w *Writer) Returned(ctx context.Context, c loop.Call, output string, faile
 // Given records what the model was given of a call.
 func (w *Writer) Given(ctx context.Context, callID, content string) {
 	_ = w.Append(ctx, func(ctx context.Context, tx database.Tx) error { // the record of the call has it, too
-		return w.deps.Runs.ChangeMessage(ctx, tx, w.run.UID, w.run.ResultID, w.run.Version, run.MessageChange{
+		return w.deps.Runs.ChangeMessage(ctx, tx, w.run.Ref(), run.MessageChange{
 			MessageID: ids.MessageOf(callID), Content: &content,
 		})
 	})

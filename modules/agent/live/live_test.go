@@ -56,7 +56,7 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		slow := make(chan error, 1)
 		go func() {
 			slow <- db.InTx(context.WithoutCancel(t.Context()), func(tx database.Tx) error {
-				_, err := runs.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.Log, Payload: map[string]any{}})
+				_, err := runs.Append(t.Context(), tx, r.Ref(), run.NewEvent{Type: run.Log, Payload: map[string]any{}})
 				close(held)
 				<-release
 				return err
@@ -89,7 +89,7 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		require.NoError(t, writer.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
 		writer.Close()
 
-		events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 10_000)
+		events, err := runs.Events(t.Context(), anna, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 10_000})
 		require.NoError(t, err)
 		var shown, written strings.Builder
 		var kinds []string
@@ -141,7 +141,7 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 		shown := func(n int) tools.Shown {
 			var of tools.Shown
 			require.Eventually(t, func() bool {
-				events, err := runs.Events(t.Context(), anna, r.ResultID, r.Version, 0, 100)
+				events, err := runs.Events(t.Context(), anna, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 100})
 				require.NoError(t, err)
 				seen := 0
 				for _, e := range events {

@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -84,7 +85,7 @@ func (w *Writer) fragments(ctx context.Context, m message, calls []fragment) err
 		for _, p := range calls {
 			number, err := w.Event(ctx, tx, run.NewEvent{Type: run.ToolCallStream, Payload: map[string]any{
 				"messageId": ids.MessageOf(p.call.callID), "content": p.text,
-				"toolCallMeta": run.CallMeta{ToolName: p.call.name, ToolCallID: p.call.callID, Status: string(tool.Executing)},
+				"toolCallMeta": run.CallMeta{ToolName: p.call.name, ToolCallID: p.call.callID, Status: string(record.Executing)},
 			}})
 			if err != nil {
 				return err
@@ -142,5 +143,5 @@ func (w *Writer) say(ctx context.Context, tx database.Tx, m message, usage json.
 		return err
 	}
 	said.Event = w.first.number
-	return w.deps.Runs.AddMessage(ctx, tx, w.run.UID, w.run.ResultID, w.run.Version, said)
+	return w.deps.Runs.AddMessage(ctx, tx, w.run.Ref(), said)
 }

@@ -19,7 +19,7 @@ func (c controller) events(w http.ResponseWriter, r *http.Request, who actor.Act
 	if err != nil {
 		return err
 	}
-	return c.service.Watch(w, r, who, r.PathValue("resultId"), version, after)
+	return c.service.Watch(w, r, who, From{ResultID: r.PathValue("resultId"), Version: version, After: after})
 }
 
 // parseVersion returns nil when the request names no version.

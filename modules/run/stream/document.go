@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // The events as the API's document describes them. What is sent is made by
@@ -99,7 +100,7 @@ func Events() []any {
 		streamEvent{Event: "stream", EventHead: of, MessageID: message, Content: "In Rome it is ", Step: &eventStep{"answer"}},
 		toolCallStreamEvent{
 			Event: "tool_call_stream", EventHead: of, MessageID: message, Content: `{"code":"from refly_tools`,
-			Meta: run.CallMeta{ToolName: "execute_code", ToolCallID: program, Status: executing},
+			Meta: run.CallMeta{ToolName: "execute_code", ToolCallID: program, Status: string(record.Executing)},
 		},
 		toolCallEvent{Event: "tool_call_end", EventHead: of, PTC: true, IsPTC: true, MessageID: message, Meta: meta, Result: &CallResult{
 			CallID: call, ParentID: program, ToolsetID: "demo", ToolName: "get_weather", Input: json.RawMessage(`{"input":{"city":"Rome"}}`),

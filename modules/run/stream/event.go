@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // header begins every event.
@@ -37,7 +38,7 @@ func isCall(t run.EventType) bool {
 }
 
 // render writes an event as one line of JSON.
-func render(r run.Run, e run.Event, calls map[string]Call) ([]byte, error) {
+func render(r run.Run, e run.Event, calls map[string]record.Call) ([]byte, error) {
 	h := header{Event: e.Type, ResultID: r.ResultID, Version: r.Version}
 	if isCall(e.Type) {
 		return renderCall(h, e, calls)
@@ -72,7 +73,7 @@ func renderPayload(h header, e run.Event) ([]byte, error) {
 	return append(append(bytes.TrimSuffix(head, []byte("}")), ','), rest[1:]...), nil
 }
 
-func renderCall(h header, e run.Event, calls map[string]Call) ([]byte, error) {
+func renderCall(h header, e run.Event, calls map[string]record.Call) ([]byte, error) {
 	out := callEvent{header: h, MessageID: ids.MessageOf(e.CallID), Meta: run.CallMeta{ToolCallID: e.CallID}}
 	if err := json.Unmarshal(e.Payload, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("payload of event %d: %w", e.Seq, err)
@@ -86,9 +87,9 @@ func renderCall(h header, e run.Event, calls map[string]Call) ([]byte, error) {
 	}
 	if e.Type == run.ToolCallStart {
 		// The record may have moved on since.
-		c.Status, c.UpdatedAt = executing, c.CreatedAt
+		c.Status, c.UpdatedAt = record.Executing, c.CreatedAt
 	}
-	shown, err := c.show()
+	shown, err := show(c)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -21,22 +22,22 @@ func TestEveryEventHasItsForm(t *testing.T) {
 	t.Parallel()
 	began := time.UnixMilli(1_772_600_000_000)
 	ended := began.Add(1500 * time.Millisecond)
-	calls := map[string]Call{
+	payload := func(s string) json.RawMessage { return json.RawMessage(s) }
+	calls := map[string]record.Call{
 		"ptc:ok": {
-			CallID: "ptc:ok", ParentID: "agent:text", Origin: ids.PTC, ToolsetKey: "weather", ToolName: "forecast", Status: "completed",
-			Input: "{\n  \"input\": {\"city\": \"Zürich <b>\"}\n}", Output: `{"status":"success","data":[1,2.50]}`,
+			CallID: "ptc:ok", ParentID: "agent:text", Origin: ids.PTC, Toolset: "weather", Tool: "forecast", Status: record.Completed,
+			Input: payload("{\n  \"input\": {\"city\": \"Zürich <b>\"}\n}"), Output: payload(`{"status":"success","data":[1,2.50]}`),
 			CreatedAt: began, UpdatedAt: ended,
 		},
 		"ptc:bad": {
-			CallID: "ptc:bad", Origin: ids.PTC, ToolsetKey: "weather", ToolName: "forecast", StepName: "tools", Status: "failed",
-			Input: "not JSON", Output: "", Error: "upstream said no", CreatedAt: began, UpdatedAt: ended,
+			CallID: "ptc:bad", Origin: ids.PTC, Toolset: "weather", Tool: "forecast", StepName: "tools", Status: record.Failed,
+			Input: payload("not JSON"), Output: payload(""), Error: "upstream said no", CreatedAt: began, UpdatedAt: ended,
 		},
 		"agent:text": {
-			CallID: "agent:text", Origin: ids.Agent, ToolsetKey: "builtin", ToolName: "execute_code", Status: "completed",
-			Input: `{"input":{"code":"print(1)"}}`, Output: "line 1\r\nline 2\u2028", CreatedAt: began, UpdatedAt: ended,
+			CallID: "agent:text", Origin: ids.Agent, Toolset: "builtin", Tool: "execute_code", Status: record.Completed,
+			Input: payload(`{"input":{"code":"print(1)"}}`), Output: payload("line 1\r\nline 2\u2028"), CreatedAt: began, UpdatedAt: ended,
 		},
 	}
-	payload := func(s string) json.RawMessage { return json.RawMessage(s) }
 	for name, e := range map[string]run.Event{
 		"start":                 {Type: run.Start, Payload: payload(`{}`)},
 		"tool_call_start":       {Type: run.ToolCallStart, CallID: "agent:text", Payload: payload(`{}`)},

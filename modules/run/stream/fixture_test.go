@@ -23,10 +23,10 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
-	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
 )
 
@@ -53,26 +53,6 @@ func (users) Authenticate(_ context.Context, c httpapi.Credentials) (actor.Actor
 	return actor.Actor{UID: c.APIKey}, nil
 }
 
-// records reads calls the way the tool module does.
-type records struct{ db *database.DB }
-
-func (r records) Calls(ctx context.Context, a actor.Actor, callIDs []string) (map[string]stream.Call, error) {
-	var rows []struct {
-		CallID, Type, ToolsetID, ToolName, StepName, Status, Input, Output string
-		ParentID                                                           string `gorm:"column:ptc_call_id"`
-		CreatedAt, UpdatedAt                                               time.Time
-	}
-	err := database.Scoped(r.db.Read(ctx), a.UID).Table("tool_call_results").Where("call_id IN ?", callIDs).Find(&rows).Error
-	calls := map[string]stream.Call{}
-	for _, c := range rows {
-		calls[c.CallID] = stream.Call{
-			CallID: c.CallID, ParentID: c.ParentID, Origin: ids.Origin(c.Type), ToolsetKey: c.ToolsetID, ToolName: c.ToolName, StepName: c.StepName, Status: c.Status,
-			Input: c.Input, Output: c.Output, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
-		}
-	}
-	return calls, err
-}
-
 // pod is one process: its own connections, its own wake-ups, its own server.
 type pod struct {
 	db     *database.DB
@@ -88,7 +68,7 @@ func openPod(t *testing.T, address string, poll time.Duration, s sse.Server) *po
 	p := &pod{hub: &wake.Hub{}}
 	p.db = databasetest.OpenURL(t, address, p.hub.Publish)
 	p.runs = run.New(run.Deps{DB: p.db, Owner: "pod", Lease: time.Minute}).Service
-	p.module = stream.New(stream.Deps{Runs: p.runs, Calls: records{p.db}, Hub: p.hub, Poll: poll, SSE: s})
+	p.module = stream.New(stream.Deps{Runs: p.runs, Calls: record.New(record.Deps{DB: p.db, Runs: p.runs}).Service, Hub: p.hub, Poll: poll, SSE: s})
 	api := httpapi.New(httpapi.Deps{Auth: users{}, Logger: slog.New(slog.DiscardHandler), BodyLimit: 1 << 20})
 	p.module.Register(api)
 	srv := httptest.NewServer(api)
@@ -132,14 +112,14 @@ func (p *pod) call(ctx context.Context, r run.Run, n int) error {
 		if err != nil {
 			return err
 		}
-		_, err = p.runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{Type: run.ToolCallEnd, CallID: id})
+		_, err = p.runs.Append(ctx, tx, r.Ref(), run.NewEvent{Type: run.ToolCallEnd, CallID: id})
 		return err
 	})
 }
 
 func (p *pod) log(ctx context.Context, r run.Run, text string) error {
 	return p.db.InTx(ctx, func(tx database.Tx) error {
-		_, err := p.runs.Append(ctx, tx, r.UID, r.ResultID, r.Version, run.NewEvent{
+		_, err := p.runs.Append(ctx, tx, r.Ref(), run.NewEvent{
 			Type: run.Log, Payload: map[string]any{"log": map[string]string{"content": text}},
 		})
 		return err
@@ -148,7 +128,7 @@ func (p *pod) log(ctx context.Context, r run.Run, text string) error {
 
 func (p *pod) finish(ctx context.Context, r run.Run) error {
 	return p.db.InTx(ctx, func(tx database.Tx) error {
-		return p.runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, run.Finish{Status: run.Done})
+		return p.runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Done})
 	})
 }
 

@@ -17,19 +17,20 @@ import (
 	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // Runs is where runs, their events and their messages are read.
 type Runs interface {
 	Get(ctx context.Context, a actor.Actor, resultID string, version *int) (run.Run, error)
-	Events(ctx context.Context, a actor.Actor, resultID string, version int, after int64, limit int) ([]run.Event, error)
+	Events(ctx context.Context, a actor.Actor, f run.EventFilter) ([]run.Event, error)
 	Messages(ctx context.Context, a actor.Actor, f run.MessageFilter) ([]run.Message, error)
 }
 
 // Calls is where the records of tool calls are read. Ids that are not the
 // caller's are left out of the answer.
 type Calls interface {
-	Calls(ctx context.Context, a actor.Actor, ids []string) (map[string]Call, error)
+	Calls(ctx context.Context, a actor.Actor, ids []string) (map[string]record.Call, error)
 }
 
 // Deps is what the module needs.

@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // ActionResult is a run as it is read again: its messages and steps show the same
@@ -127,7 +128,7 @@ func (s *Service) messages(ctx context.Context, a actor.Actor, read []run.Messag
 			callIDs = append(callIDs, m.CallID)
 		}
 	}
-	var calls map[string]Call
+	var calls map[string]record.Call
 	var err error
 	if len(callIDs) > 0 {
 		if calls, err = s.calls.Calls(ctx, a, callIDs); err != nil {
@@ -143,7 +144,7 @@ func (s *Service) messages(ctx context.Context, a actor.Actor, read []run.Messag
 	return list, nil
 }
 
-func showMessage(m run.Message, calls map[string]Call) (ActionMessage, error) {
+func showMessage(m run.Message, calls map[string]record.Call) (ActionMessage, error) {
 	out := ActionMessage{
 		MessageID: m.MessageID, Type: m.Type, Content: m.Content, Reasoning: m.Reasoning, Usage: m.Usage, CallID: m.CallID, CreatedAt: m.CreatedAt,
 	}
@@ -158,7 +159,7 @@ func showMessage(m run.Message, calls map[string]Call) (ActionMessage, error) {
 	if !ok {
 		return out, nil
 	}
-	shown, err := c.show()
+	shown, err := show(c)
 	out.PTC, out.Meta, out.Result, out.step = shown.ptc, &shown.meta, &shown.result, c.StepName
 	return out, err
 }

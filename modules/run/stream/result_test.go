@@ -49,7 +49,7 @@ func (p *pod) record(t *testing.T, r run.Run, callID, parent, output string) {
 		if err != nil {
 			return err
 		}
-		_, err = p.runs.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{
+		_, err = p.runs.Append(t.Context(), tx, r.Ref(), run.NewEvent{
 			Type: run.ToolCallEnd, CallID: callID,
 			Message: &run.NewMessage{MessageID: ids.MessageOf(callID), Type: run.Tool, CallID: callID, CallMeta: json.RawMessage(`{"toolCallId":"stale"}`)},
 		})
@@ -61,7 +61,7 @@ func (p *pod) record(t *testing.T, r run.Run, callID, parent, output string) {
 func (p *pod) speak(t *testing.T, r run.Run, text string) {
 	t.Helper()
 	require.NoError(t, p.db.InTx(t.Context(), func(tx database.Tx) error {
-		_, err := p.runs.Append(t.Context(), tx, r.UID, r.ResultID, r.Version, run.NewEvent{
+		_, err := p.runs.Append(t.Context(), tx, r.Ref(), run.NewEvent{
 			Type: run.Stream, Payload: map[string]any{"content": text},
 			Message: &run.NewMessage{Type: run.AI, Content: text, Reasoning: "Hm.", Usage: json.RawMessage(`{"inputTokens":3,"outputTokens":5}`)},
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // Service writes live streams.
@@ -25,30 +26,36 @@ type Service struct {
 // client has taken them.
 const batch = 16
 
-// Watch writes the events of a run after the given number, 0 for all, until
-// the run's end has been written or the client leaves. A number beyond the
-// newest event begins with what comes next. A nil version is the newest. It
-// returns run.ErrMissing, with nothing written, when the run is not the
-// caller's. A client that has the end already is answered 204, which tells a
-// browser to stop reconnecting.
-func (s *Service) Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, resultID string, version *int, after int64) error {
+// From says which run to watch, and from where.
+type From struct {
+	ResultID string
+	Version  *int  // nil for the newest
+	After    int64 // the number of an event; 0 for all
+}
+
+// Watch writes the events of a run after the given one, until the run's end has
+// been written or the client leaves. A number beyond the newest event begins with
+// what comes next. It returns run.ErrMissing, with nothing written, when the run
+// is not the caller's. A client that has the end already is answered 204, which
+// tells a browser to stop reconnecting.
+func (s *Service) Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, from From) error {
 	ctx, leave, err := s.open.enter(r.Context())
 	if err != nil {
 		return err
 	}
 	defer leave()
 	// First listen, then look: what happens in between wakes.
-	woken, cancel := s.hub.Subscribe(run.Topic(resultID))
+	woken, cancel := s.hub.Subscribe(run.Topic(from.ResultID))
 	defer cancel()
-	watched, err := s.runs.Get(ctx, a, resultID, version)
+	watched, err := s.runs.Get(ctx, a, from.ResultID, from.Version)
 	if err != nil {
 		return err
 	}
-	if watched.Status.Final() && after >= watched.Seq {
+	if watched.Status.Final() && from.After >= watched.Seq {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	c := &cursor{service: s, actor: a, run: watched, after: min(after, watched.Seq), woken: woken}
+	c := &cursor{service: s, actor: a, run: watched, after: min(from.After, watched.Seq), woken: woken}
 	return s.serve.Serve(w, r.WithContext(ctx), c)
 }
 
@@ -64,7 +71,7 @@ type cursor struct {
 
 // Read returns the next events, rendered.
 func (c *cursor) Read(ctx context.Context) (frames []sse.Event, done bool, err error) {
-	events, err := c.service.runs.Events(ctx, c.actor, c.run.ResultID, c.run.Version, c.after, batch)
+	events, err := c.service.runs.Events(ctx, c.actor, run.EventFilter{ResultID: c.run.ResultID, Version: c.run.Version, After: c.after, Limit: batch})
 	if err != nil {
 		return nil, false, err
 	}
@@ -88,7 +95,7 @@ func (c *cursor) Read(ctx context.Context) (frames []sse.Event, done bool, err e
 }
 
 // records reads the calls that the events are about.
-func (c *cursor) records(ctx context.Context, events []run.Event) (map[string]Call, error) {
+func (c *cursor) records(ctx context.Context, events []run.Event) (map[string]record.Call, error) {
 	var ids []string
 	for _, e := range events {
 		if isCall(e.Type) && e.CallID != "" {

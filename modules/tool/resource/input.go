@@ -45,7 +45,20 @@ func (r *Resolver) Inputs(ctx context.Context, a actor.Actor, egress []netip.Pre
 		return arguments, nil
 	}
 	out, err := n.walk(arguments, "", false, func(v any, n node, path string, optional bool) (any, error) {
-		return r.input(ctx, a, egress, v, n, path, optional)
+		address, id := fileOf(v)
+		switch {
+		case id != "":
+			return r.file(ctx, a, id, n.Format, path)
+		case address != "" && n.Format == "file":
+			f, err := r.fetch(ctx, Origin{Egress: egress}, address)
+			if err != nil {
+				return nil, ErrInput.Do(fmt.Sprintf("%q: the file at this URL cannot be fetched. Give a URL of the public internet that answers with the file, or a Drive fileId.", path)).With(err)
+			}
+			return f, nil
+		case address != "", optional && n.Format != "file":
+			return v, nil
+		}
+		return nil, noFile(v, path)
 	})
 	if err != nil {
 		return nil, err
@@ -54,29 +67,25 @@ func (r *Resolver) Inputs(ctx context.Context, a actor.Actor, egress []netip.Pre
 	return resolved, nil
 }
 
-func (r *Resolver) input(ctx context.Context, a actor.Actor, egress []netip.Prefix, v any, n node, path string, optional bool) (any, error) {
-	text, isText := v.(string)
+// fileOf is what a value names: the address of a file, or the id of one of the
+// caller's; both are empty where it names none.
+func fileOf(v any) (address, id string) {
+	text, _ := v.(string)
 	if object, ok := v.(map[string]any); ok {
-		text, isText = object["fileId"].(string)
+		text, _ = object["fileId"].(string)
 	}
-	id := idIn(text)
-	switch {
-	case isText && id != "":
-		return r.file(ctx, a, id, n.Format, path)
-	case isText && isURL(text) && n.Format == "file":
-		f, err := r.fetch(ctx, Call{Egress: egress}, text)
-		if err != nil {
-			return nil, ErrInput.Do(fmt.Sprintf("%q: the file at this URL cannot be fetched. Give a URL of the public internet that answers with the file, or a Drive fileId.", path)).With(err)
-		}
-		return f, nil
-	case isText && isURL(text), optional && n.Format != "file":
-		return v, nil
+	if id = idIn(text); id == "" && isURL(text) {
+		address = text
 	}
+	return address, id
+}
+
+func noFile(v any, path string) error {
 	shown, err := json.Marshal(v)
 	if err != nil || len(shown) > 200 {
 		shown = []byte("…")
 	}
-	return nil, ErrInput.Do(fmt.Sprintf("Invalid resource value for %q: %s. Provide a valid Drive fileId (df-xxx / fileId://df-xxx / @file:df-xxx) or a public URL (http/https).",
+	return ErrInput.Do(fmt.Sprintf("Invalid resource value for %q: %s. Provide a valid Drive fileId (df-xxx / fileId://df-xxx / @file:df-xxx) or a public URL (http/https).",
 		path, shown))
 }
 

@@ -37,29 +37,30 @@ const life = 24 * time.Hour
 
 // Keep stores a file that a tool returned, in the canvas of the call or, where
 // none is known, for a while. It returns the description of the file.
-func (r *Resolver) Keep(ctx context.Context, a actor.Actor, c Call, f File) (any, error) {
+func (r *Resolver) Keep(ctx context.Context, a actor.Actor, o Origin, f File) (any, error) {
 	if f.Type == "" || f.Type == "application/octet-stream" {
 		f.Type = http.DetectContentType(f.Content)
 	}
 	if f.Name == "" {
-		f.Name = c.Title + extension(f.Type)
+		f.Name = o.Title + extension(f.Type)
 	}
 	name := drive.CleanName(f.Name)
-	if c.CanvasID != "" {
+	if o.Call.CanvasID != "" {
+		of := o.run()
 		saved, err := r.Files.Save(ctx, a, drive.Content{
-			CanvasID: c.CanvasID, Name: name, Body: bytes.NewReader(f.Content), Source: drive.Agent, ResultID: c.ResultID, Version: c.Version,
+			CanvasID: o.Call.CanvasID, Name: name, Body: bytes.NewReader(f.Content), Source: drive.Agent, ResultID: of.ResultID, Version: of.Version,
 		})
 		if err != nil {
 			return nil, err
 		}
 		return r.Files.Describe(a.UID, saved), nil
 	}
-	if err := r.Objects.Put(ctx, temporaryKey(a.UID, c.ID, c.CreatedAt, name), bytes.NewReader(f.Content), f.Type); err != nil {
+	if err := r.Objects.Put(ctx, temporaryKey(a.UID, o.Call.CallID, o.Call.CreatedAt, name), bytes.NewReader(f.Content), f.Type); err != nil {
 		return nil, err
 	}
 	return Temporary{
-		Temporary: true, Name: name, Type: f.Type, Size: len(f.Content), ExpiresAt: c.CreatedAt.Add(life).Truncate(time.Second),
-		URL: r.Endpoint + "/v1/tool/call/file?toolCallId=" + url.QueryEscape(c.ID) + "&name=" + url.QueryEscape(name),
+		Temporary: true, Name: name, Type: f.Type, Size: len(f.Content), ExpiresAt: o.Call.CreatedAt.Add(life).Truncate(time.Second),
+		URL: r.Endpoint + "/v1/tool/call/file?toolCallId=" + url.QueryEscape(o.Call.CallID) + "&name=" + url.QueryEscape(name),
 	}, nil
 }
 
@@ -105,20 +106,20 @@ func (r *Resolver) Purge(ctx context.Context) error {
 // Outputs replaces the files in a result by their descriptions, which it also
 // returns as a list. A file that cannot be kept stays as it was; why is in
 // problems.
-func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, c Call, schema, data json.RawMessage) (out json.RawMessage, files []any, problems []error) {
+func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, o Origin, schema, data json.RawMessage) (out json.RawMessage, files []any, problems []error) {
 	n := parse(schema)
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any
-	stored := c.Stored && bytes.Contains(data, []byte(`"s3url"`))
+	stored := o.Stored && bytes.Contains(data, []byte(`"s3url"`))
 	if (!n.holds() && !stored) || d.Decode(&v) != nil {
 		return data, nil, nil
 	}
 	put := func(v any, n node, path string, _ bool) (any, error) {
-		f, found, err := r.output(ctx, c, v, n)
+		f, found, err := r.output(ctx, o, v, n)
 		var kept any
 		if err == nil && found {
-			kept, err = r.Keep(ctx, a, c, f)
+			kept, err = r.Keep(ctx, a, o, f)
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", path, err))
@@ -166,12 +167,12 @@ func walkStored(v any, path string, with convert) (any, error) {
 }
 
 // stored is the file that an object with a member s3url describes.
-func (r *Resolver) stored(ctx context.Context, c Call, object map[string]any) (f File, found bool, err error) {
+func (r *Resolver) stored(ctx context.Context, o Origin, object map[string]any) (f File, found bool, err error) {
 	address, _ := object["s3url"].(string)
-	if c.CanvasID == "" || !isURL(address) {
+	if o.Call.CanvasID == "" || !isURL(address) {
 		return f, false, nil
 	}
-	if f, err = r.fetch(ctx, c, address); err != nil {
+	if f, err = r.fetch(ctx, o, address); err != nil {
 		return f, true, err
 	}
 	if kind, ok := object["mimetype"].(string); ok && kind != "" {
@@ -185,10 +186,10 @@ func (r *Resolver) stored(ctx context.Context, c Call, object map[string]any) (f
 
 // output is the file that a value of a result is. A link is fetched where the
 // file has a place to stay; otherwise it is as good as the file.
-func (r *Resolver) output(ctx context.Context, c Call, v any, n node) (f File, found bool, err error) {
+func (r *Resolver) output(ctx context.Context, o Origin, v any, n node) (f File, found bool, err error) {
 	if object, ok := v.(map[string]any); ok {
-		if _, ok := object["s3url"]; ok && c.Stored {
-			return r.stored(ctx, c, object)
+		if _, ok := object["s3url"]; ok && o.Stored {
+			return r.stored(ctx, o, object)
 		}
 		encoded, _ := object["buffer"].(string)
 		kind, _ := object["mimetype"].(string)
@@ -204,10 +205,10 @@ func (r *Resolver) output(ctx context.Context, c Call, v any, n node) (f File, f
 	case !ok || text == "":
 		return f, false, nil
 	case isURL(text):
-		if c.CanvasID == "" {
+		if o.Call.CanvasID == "" {
 			return f, false, nil
 		}
-		f, err = r.fetch(ctx, c, text)
+		f, err = r.fetch(ctx, o, text)
 		return f, true, err
 	case strings.HasPrefix(text, "data:"):
 		head, body, _ := strings.Cut(strings.TrimPrefix(text, "data:"), ",")
@@ -237,13 +238,13 @@ func decode(text, kind string) (File, error) {
 
 // fetch gets a file from an address that a result names. No credential goes
 // there.
-func (r *Resolver) fetch(ctx context.Context, c Call, address string) (File, error) {
+func (r *Resolver) fetch(ctx context.Context, o Origin, address string) (File, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return File{}, err
 	}
 	req.Header.Set("User-Agent", "portico")
-	resp, err := r.Client.Do(req, c.Egress)
+	resp, err := r.Client.Do(req, o.Egress)
 	if err != nil {
 		return File{}, err
 	}
@@ -264,7 +265,7 @@ func (r *Resolver) fetch(ctx context.Context, c Call, address string) (File, err
 	}
 	f := File{Type: resp.Header.Get("Content-Type"), Content: content}
 	if ext := path.Ext(req.URL.Path); len(ext) > 1 && len(ext) <= 8 {
-		f.Name = c.Title + ext
+		f.Name = o.Title + ext
 	}
 	return f, nil
 }

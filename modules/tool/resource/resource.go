@@ -17,6 +17,8 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // Files are those of canvases.
@@ -61,14 +63,10 @@ func (f File) MarshalJSON() ([]byte, error) {
 	return json.Marshal(base64.StdEncoding.EncodeToString(f.Content))
 }
 
-// Call is the call that files come in or go out with.
-type Call struct {
-	ID        string
-	CreatedAt time.Time
-	// CanvasID is where files go; empty where no canvas is known.
-	CanvasID string
-	ResultID string // empty outside a run
-	Version  int
+// Origin is where files of a result come from.
+type Origin struct {
+	// Call is the record; its canvas is where files go, if there is one.
+	Call record.Call
 	// Title names what goes out; the tool's name, if the caller gave none.
 	Title string
 	// Egress is what the toolset may reach beyond the public internet.
@@ -76,6 +74,14 @@ type Call struct {
 	// Stored says that objects with a member s3url are files, whatever the
 	// schema says.
 	Stored bool
+}
+
+// run names the run that a file belongs to; nothing outside any run.
+func (o Origin) run() run.Ref {
+	if !o.Call.InRun() {
+		return run.Ref{}
+	}
+	return o.Call.Run()
 }
 
 // node is what is read of a schema.

@@ -18,6 +18,8 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/resource"
 )
 
@@ -152,11 +154,11 @@ const answers = `{"type":"object","properties":{"images":{"type":"array","items"
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	call := resource.Call{ID: "ptc:1", CreatedAt: f.now, CanvasID: "c-1", ResultID: "ar-1", Title: "A cat"}
+	from := resource.Origin{Call: record.Call{CallID: "ptc:1", CreatedAt: f.now, CanvasID: "c-1", ResultID: "ar-1"}, Title: "A cat"}
 	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n0000"))
 	data := `{"images":[{"url":"https://cdn/a.webp","w":12345678901234567890},{"url":"https://cdn/gone.png"},{"url":"https://cdn/broken"}],
 		"audio":"` + png + `","note":"some words","blob":{"buffer":"` + png + `","mimetype":"image/png"},"n":1}`
-	out, kept, problems := f.Outputs(t.Context(), anna, call, json.RawMessage(answers), json.RawMessage(data))
+	out, kept, problems := f.Outputs(t.Context(), anna, from, json.RawMessage(answers), json.RawMessage(data))
 	require.Len(t, kept, 4)
 	require.Len(t, problems, 2)
 	var got map[string]any
@@ -173,11 +175,11 @@ func TestOutputs(t *testing.T) {
 	require.Equal(t, map[string]bool{"A cat.webp": true, "A cat.png": true, "A cat.txt": true}, names)
 	require.Empty(t, f.web.asked[0].Header.Get("Authorization"))
 
-	same, kept, problems := f.Outputs(t.Context(), anna, call, json.RawMessage(`{"type":"object"}`), json.RawMessage(data))
+	same, kept, problems := f.Outputs(t.Context(), anna, from, json.RawMessage(`{"type":"object"}`), json.RawMessage(data))
 	require.JSONEq(t, data, string(same))
 	require.Empty(t, kept)
 	require.Empty(t, problems)
-	list, kept, _ := f.Outputs(t.Context(), anna, call, json.RawMessage(`{"type":"array","items":{"isResource":true}}`), json.RawMessage(`["data:text/plain,a%20b", 5]`))
+	list, kept, _ := f.Outputs(t.Context(), anna, from, json.RawMessage(`{"type":"array","items":{"isResource":true}}`), json.RawMessage(`["data:text/plain,a%20b", 5]`))
 	require.Len(t, kept, 1)
 	require.Contains(t, string(list), `"name":"A cat.txt"`)
 }
@@ -186,28 +188,28 @@ func TestOutputs(t *testing.T) {
 func TestTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	call := resource.Call{ID: "standalone:1", CreatedAt: f.now, Title: "../Song"}
-	out, kept, problems := f.Outputs(t.Context(), anna, call, json.RawMessage(answers), json.RawMessage(`{"audio":"aGk=","images":[{"url":"https://cdn/a.png"}]}`))
+	from := resource.Origin{Call: record.Call{CallID: "standalone:1", CreatedAt: f.now, ResultID: run.NoResult}, Title: "../Song"}
+	out, kept, problems := f.Outputs(t.Context(), anna, from, json.RawMessage(answers), json.RawMessage(`{"audio":"aGk=","images":[{"url":"https://cdn/a.png"}]}`))
 	require.Empty(t, problems)
 	require.Len(t, kept, 1)
 	require.Contains(t, string(out), `"url":"https://cdn/a.png"`)
 	file := kept[0].(resource.Temporary)
 	require.Equal(t, "..-Song.txt", file.Name)
 	require.Equal(t, "https://portico/v1/tool/call/file?toolCallId=standalone%3A1&name=..-Song.txt", file.URL)
-	got, err := f.Open(t.Context(), anna, call.ID, call.CreatedAt, file.Name)
+	got, err := f.Open(t.Context(), anna, from.Call.CallID, from.Call.CreatedAt, file.Name)
 	require.NoError(t, err)
 	require.Equal(t, "hi", string(got.Content))
 	for _, name := range []string{"other", "../" + file.Name, ""} {
-		_, err = f.Open(t.Context(), anna, call.ID, call.CreatedAt, name)
+		_, err = f.Open(t.Context(), anna, from.Call.CallID, from.Call.CreatedAt, name)
 		require.ErrorIs(t, err, resource.ErrGone)
 	}
-	_, err = f.Open(t.Context(), ben, call.ID, call.CreatedAt, file.Name)
+	_, err = f.Open(t.Context(), ben, from.Call.CallID, from.Call.CreatedAt, file.Name)
 	require.ErrorIs(t, err, resource.ErrGone)
 	require.NoError(t, f.Purge(t.Context()))
-	_, err = f.Open(t.Context(), anna, call.ID, call.CreatedAt, file.Name)
+	_, err = f.Open(t.Context(), anna, from.Call.CallID, from.Call.CreatedAt, file.Name)
 	require.NoError(t, err)
 	f.now = f.now.Add(25 * time.Hour)
-	_, err = f.Open(t.Context(), anna, call.ID, call.CreatedAt, file.Name)
+	_, err = f.Open(t.Context(), anna, from.Call.CallID, from.Call.CreatedAt, file.Name)
 	require.ErrorIs(t, err, resource.ErrGone)
 	require.NoError(t, f.Purge(t.Context()))
 	keys, err := f.Objects.List(t.Context(), "temporary/")

@@ -1,4 +1,6 @@
-package tool
+// Package shape describes a JSON value as a Python type, without any value: what
+// a model needs to know of a result that it has not seen.
+package shape
 
 import (
 	"encoding/json"
@@ -12,11 +14,11 @@ import (
 
 // Limits of a shape: it is read by a model, for orientation.
 const (
-	shapeDepth = 5
-	shapeItems = 20 // of a list that are looked at
-	shapeNames = 30
-	shapeKinds = 3
-	shapeBytes = 2000
+	maxDepth = 5
+	maxItems = 20 // of a list that are looked at
+	maxNames = 30
+	maxKinds = 3
+	maxBytes = 2000
 )
 
 // shape is what is known of the values at one place.
@@ -28,16 +30,16 @@ type shape struct {
 	data    bool // names are data: ids, dates, addresses
 }
 
-// shapeOf describes a value. Names that look like data are left out as values
-// are.
-func shapeOf(v any, whole bool) string {
+// Of describes a value that jsontree parsed, and, for a list that is whole, how
+// many items it has. Names that look like data are left out as values are.
+func Of(v any, whole bool) string {
 	s := &shape{}
 	s.add(v, 0)
 	text := s.String()
 	if list, ok := v.([]any); ok && whole {
 		text += fmt.Sprintf(" (%d items)", len(list))
 	}
-	if len(text) > shapeBytes {
+	if len(text) > maxBytes {
 		return map[bool]string{true: "list", false: "dict"}[s.list != nil]
 	}
 	return text
@@ -57,7 +59,7 @@ func (s *shape) add(v any, depth int) {
 		if s.list == nil {
 			s.list = &shape{}
 		}
-		for _, item := range v[:min(len(v), shapeItems)] {
+		for _, item := range v[:min(len(v), maxItems)] {
 			if text, ok := item.(string); !ok || !omission.MatchString(text) {
 				s.list.deeper(item, depth)
 			}
@@ -71,7 +73,7 @@ func (s *shape) add(v any, depth int) {
 var omission = regexp.MustCompile(`^\[\d+ items omitted\]$`)
 
 func (s *shape) deeper(v any, depth int) {
-	if depth+1 >= shapeDepth {
+	if depth+1 >= maxDepth {
 		s.kind("Any")
 		return
 	}
@@ -83,8 +85,8 @@ func (s *shape) object(o *jsontree.Object, depth int) {
 		s.members = map[string]*shape{}
 	}
 	for i, name := range o.Names() {
-		s.data = s.data || i > shapeNames || !plainName.MatchString(name) || digits(name) > 4
-		if name == "…" || i > shapeNames {
+		s.data = s.data || i > maxNames || !plainName.MatchString(name) || digits(name) > 4
+		if name == "…" || i > maxNames {
 			continue
 		}
 		member, known := s.members[name]
@@ -95,7 +97,7 @@ func (s *shape) object(o *jsontree.Object, depth int) {
 		}
 		member.deeper(o.Get(name), depth)
 	}
-	s.data = s.data || len(s.names) > shapeNames
+	s.data = s.data || len(s.names) > maxNames
 }
 
 // plainName is a name that somebody chose for a member; e-mails, dates, titles
@@ -134,7 +136,7 @@ func (s *shape) String() string {
 	if slices.Contains(s.kinds, "None") {
 		parts = append(parts, "None")
 	}
-	if len(parts) == 0 || len(parts) > shapeKinds {
+	if len(parts) == 0 || len(parts) > maxKinds {
 		return "Any"
 	}
 	return strings.Join(parts, " | ")
@@ -180,5 +182,5 @@ func (s *shape) merge(other *shape) {
 		}
 		s.members[name].merge(other.members[name])
 	}
-	s.data = s.data || len(s.names) > shapeNames
+	s.data = s.data || len(s.names) > maxNames
 }

@@ -1,4 +1,4 @@
-package tool
+package record
 
 import (
 	"gorm.io/gorm"
@@ -16,12 +16,15 @@ func (repository) outside(h database.Handle, uid string) (int64, error) {
 
 // lockOutside reads the programs of a run that are executed outside now, or only
 // the one that is named, and holds their rows until the transaction ends.
-func (repository) lockOutside(tx database.Tx, r run.Run, callID string) ([]Call, error) {
+func (repository) lockOutside(tx database.Tx, r run.Ref, callID string) ([]Call, error) {
 	return many(ofRun(executedOutside(database.Lock(database.Scoped(tx.Handle, r.UID))), r, callID).Order("pk"))
 }
 
+// ending is the owner, in its lease, of a program that is being finished.
+const ending = "outside, ending"
+
 // seal lets them make no more calls.
-func (repository) seal(tx database.Tx, r run.Run, callID string) error {
+func (repository) seal(tx database.Tx, r run.Ref, callID string) error {
 	return ofRun(executedOutside(database.Scoped(tx.Handle, r.UID)), r, callID).Model(&callRow{}).Update("lease_owner", ending).Error
 }
 
@@ -29,7 +32,7 @@ func executedOutside(q *gorm.DB) *gorm.DB {
 	return q.Where("status = ? AND lease_owner IN ? AND deleted_at IS NULL", Executing, []string{run.Outside, ending})
 }
 
-func ofRun(q *gorm.DB, r run.Run, callID string) *gorm.DB {
+func ofRun(q *gorm.DB, r run.Ref, callID string) *gorm.DB {
 	q = q.Where("result_id = ? AND version = ?", r.ResultID, r.Version)
 	if callID != "" {
 		q = q.Where("call_id = ?", callID)

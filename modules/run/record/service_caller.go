@@ -1,4 +1,4 @@
-package tool
+package record
 
 import (
 	"context"
@@ -15,47 +15,49 @@ import (
 var ErrProgramMissing = errs.New(errs.Forbidden, "This key counts only together with the id of a program that is executing.").
 	Do("Send x-ptc-call-id as the program was given it in REFLY_PTC_CALL_ID; outside of programs, use an API key of your own.")
 
-// program is what a call knows of the program that makes it.
-type program struct {
-	stepName string
-	any      bool     // it may call every toolset of its user
-	toolsets []string // otherwise, the only ones
-	selected map[string][]string
+// Grant is what a program was given to call.
+type Grant struct {
+	All      bool     // it may call every toolset of its user
+	Toolsets []string // otherwise, the only ones
+	// Selected are the only tools of a toolset, by the toolset's key; all of one
+	// that is not in it.
+	Selected map[string][]string
 }
 
-func (p program) allows(toolset string) bool { return p.any || slices.Contains(p.toolsets, toolset) }
+// Allows reports whether a program was given a toolset.
+func (g Grant) Allows(toolset string) bool { return g.All || slices.Contains(g.Toolsets, toolset) }
 
-// selects reports whether a program was given a tool of a toolset.
-func (p program) selects(toolset, name string) bool {
-	only, narrowed := p.selected[toolset]
+// Selects reports whether a program was given a tool of a toolset.
+func (g Grant) Selects(toolset, name string) bool {
+	only, narrowed := g.Selected[toolset]
 	return !narrowed || slices.Contains(only, name)
 }
 
-// caller returns the program that a call of the actor's names. It returns
+// Caller returns the program that a call of the actor's names. It returns
 // ErrParentForeign for one that is not a program of the actor's. The key of a
 // program counts with one that is executing now, else ErrParentEnded; every call
 // asks the database, so that the end of a program is the end of its key in
 // every process.
-func (s *Service) caller(ctx context.Context, a actor.Actor, callID string) (Call, program, error) {
+func (s *Service) Caller(ctx context.Context, a actor.Actor, callID string) (Call, Grant, error) {
 	restricted := a.Scope == actor.ToolExecute
 	if callID == "" {
-		return Call{}, program{}, ErrProgramMissing
+		return Call{}, Grant{}, ErrProgramMissing
 	}
-	c, err := s.rows.byID(s.Stores.DB.Read(ctx), a.UID, callID)
+	c, err := s.rows.byID(s.db.Read(ctx), a.UID, callID)
 	if errors.Is(err, ErrMissing) || (err == nil && c.Origin != ids.Agent) {
-		return c, program{}, ErrParentForeign
+		return c, Grant{}, ErrParentForeign
 	}
 	if err != nil {
-		return c, program{}, err
+		return c, Grant{}, err
 	}
 	given, readable := programOf(c.Input)
 	if restricted && !readable {
-		return c, program{}, ErrParentForeign
+		return c, Grant{}, ErrParentForeign
 	}
-	if restricted && !c.live(s.Now()) {
-		return c, program{}, ErrParentEnded
+	if restricted && !c.Live(s.now()) {
+		return c, Grant{}, ErrParentEnded
 	}
-	return c, program{stepName: c.StepName, any: readable && len(given.Toolsets) == 0, toolsets: given.Toolsets, selected: given.Selected}, nil
+	return c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected}, nil
 }
 
 // programOf reads which toolsets a program was given; none are all. What is
@@ -73,7 +75,7 @@ func programOf(input json.RawMessage) (given ProgramInput, readable bool) {
 
 // sees reports ErrMissing for calls that are not of the program's run.
 func (s *Service) sees(ctx context.Context, a actor.Actor, c Call, callID string) error {
-	of, _, err := s.caller(ctx, a, callID)
+	of, _, err := s.Caller(ctx, a, callID)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package tool
+package record
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // as objects. The records of the calls stay. A call without one is no error.
 func (s *Service) ForgetOutputs(ctx context.Context, a actor.Actor, callIDs []string) error {
 	for _, id := range callIDs {
-		if err := s.Stores.Objects.Delete(ctx, wholeKey(a.UID, id)); err != nil {
+		if err := s.objects.Delete(ctx, wholeKey(a.UID, id)); err != nil {
 			return fmt.Errorf("delete the output of %s: %w", id, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package tool
+package record
 
 import (
 	"bytes"
@@ -11,20 +11,24 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/internal/shorten"
 )
 
-// fit shortens an answer whose data is over the cap, for the record and for
+// OutputPath is the route of outputs that are read again.
+const OutputPath = "/v1/tool/call/output"
+
+// Fit shortens an answer whose data is over the cap, for the record and for
 // models. The whole data is kept as an object first: code gets it from there.
-func (s *Service) fit(ctx context.Context, c Call, a Answer) (Answer, error) {
-	if len(a.Data) <= s.Settings.OutputCap {
+func (s *Service) Fit(ctx context.Context, c Call, a Answer) (Answer, error) {
+	if len(a.Data) <= s.settings.OutputCap {
 		return a, nil
 	}
-	if err := s.Stores.Objects.Put(ctx, wholeKey(c.UID, c.CallID), bytes.NewReader(a.Data), "application/json"); err != nil {
+	if err := s.objects.Put(ctx, wholeKey(c.UID, c.CallID), bytes.NewReader(a.Data), "application/json"); err != nil {
 		return Answer{}, err
 	}
-	short, err := shorten.JSON(a.Data, s.Settings.OutputCap)
+	short, err := shorten.JSON(a.Data, s.settings.OutputCap)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -43,20 +47,38 @@ type Whole struct {
 	io.ReadCloser
 }
 
-// whole opens what a shortened answer was made of; nil for one that is whole.
-func (s *Service) whole(ctx context.Context, uid, callID string, a Answer) (*Whole, error) {
-	if a.Truncated == nil {
+// Stream is the data between two texts.
+func (w *Whole) Stream(before, after string) *httpapi.Stream {
+	return &httpapi.Stream{
+		Size: int64(len(before)+len(after)) + w.Bytes,
+		WriteTo: func(to io.Writer) error {
+			defer func() { _ = w.Close() }() // it was only read
+			if _, err := io.WriteString(to, before); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(to, w, w.Bytes); err != nil {
+				return err
+			}
+			_, err := io.WriteString(to, after)
+			return err
+		},
+	}
+}
+
+// Whole opens what a shortened answer was made of; nil for one that is whole.
+func (s *Service) Whole(ctx context.Context, a actor.Actor, callID string, of Answer) (*Whole, error) {
+	if of.Truncated == nil {
 		return nil, nil //nolint:nilnil // nothing is missing
 	}
-	r, err := s.Stores.Objects.Get(ctx, wholeKey(uid, callID), 0)
+	r, err := s.objects.Get(ctx, wholeKey(a.UID, callID), 0)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return nil, errs.New(errs.NotFound, "The whole output of this call is not kept any more.").Do("Make the call again.").With(err)
 	}
 	if err != nil {
 		return nil, errs.New(errs.Unavailable, "The whole output of the call cannot be read now.").
-			Do("Ask for it by GET " + a.Truncated.Ref + " later; the call was made and is not to be repeated.").With(err)
+			Do("Ask for it by GET " + of.Truncated.Ref + " later; the call was made and is not to be repeated.").With(err)
 	}
-	return &Whole{Bytes: int64(a.Truncated.Bytes), ReadCloser: r}, nil
+	return &Whole{Bytes: int64(of.Truncated.Bytes), ReadCloser: r}, nil
 }
 
 // OpenOutput returns the data of a call of the actor's, or, where the record
@@ -74,11 +96,11 @@ func (s *Service) OpenOutput(ctx context.Context, a actor.Actor, callID, program
 	if c.Status == Executing {
 		return nil, nil, errs.New(errs.Conflict, "The call is still executing.").Do("Ask again when it has ended.")
 	}
-	var answer Answer
-	if err := json.Unmarshal(c.Output, &answer); err != nil {
+	answer, err := c.Answer()
+	if err != nil {
 		return nil, nil, err
 	}
-	whole, err := s.whole(ctx, c.UID, c.CallID, answer)
+	whole, err := s.Whole(ctx, a, c.CallID, answer)
 	return answer.Data, whole, err
 }
 

@@ -1,4 +1,4 @@
-package tool
+package record
 
 import (
 	"context"
@@ -75,9 +75,9 @@ func optional(s string) *string {
 
 // claim is what a new record holds beyond the call itself.
 type claim struct {
-	idempotencyKey, requestHash string
-	owner                       string
-	until                       time.Time
+	once  Once
+	owner string
+	until time.Time
 }
 
 // insert writes the first record of a call.
@@ -86,7 +86,7 @@ func (repository) insert(tx database.Tx, c Call, m claim) error {
 		ResultID: c.ResultID, Version: c.Version, CallID: c.CallID, UID: c.UID, ToolsetID: c.Toolset, ToolName: c.Tool,
 		StepName: optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
 		PTCCallID: optional(c.ParentID), CanvasID: optional(c.CanvasID),
-		IdempotencyKey: optional(m.idempotencyKey), RequestHash: optional(m.requestHash),
+		IdempotencyKey: optional(m.once.Key), RequestHash: optional(m.once.Hash),
 		LeaseOwner: optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
 	}).Error
 }
@@ -158,10 +158,10 @@ func (repository) children(h database.Handle, uid, parentID string) (int64, erro
 }
 
 // inRun counts the calls of a run that are still executing.
-func (repository) inRun(h database.Handle, uid, resultID string, version int) (int64, error) {
+func (repository) inRun(h database.Handle, r run.Ref) (int64, error) {
 	var n int64
-	err := database.Scoped(h, uid).Model(&callRow{}).
-		Where("result_id = ? AND version = ? AND status = ? AND deleted_at IS NULL", resultID, version, Executing).Count(&n).Error
+	err := database.Scoped(h, r.UID).Model(&callRow{}).
+		Where("result_id = ? AND version = ? AND status = ? AND deleted_at IS NULL", r.ResultID, r.Version, Executing).Count(&n).Error
 	return n, err
 }
 

@@ -1,14 +1,14 @@
-package tool
+package record
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -25,14 +25,12 @@ type ProgramInput struct {
 	Selected map[string][]string `json:"selected,omitempty"`
 	// Shown is set for a program that a model wrote.
 	Shown Shown `json:"-"`
-	// Functions are what it may call besides, until CloseProgram.
-	Functions []Function `json:"-"`
 }
 
 // OpenProgram records a program that is about to run in a run of the actor's.
 // Calls that name its id are its children until CloseProgram.
 func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in ProgramInput) (Call, error) {
-	input, err := json.Marshal(map[string]ProgramInput{"input": in})
+	input, err := WrapInput(in)
 	if err != nil {
 		return Call{}, fmt.Errorf("encode the program: %w", err)
 	}
@@ -40,10 +38,10 @@ func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in 
 	if name == "" {
 		name = Program
 	}
-	c := s.modelCall(a, r, in.Shown)
+	c := s.FromModel(a, r, in.Shown)
 	c.Toolset, c.Tool, c.StepName, c.Input = name, name, name, input
-	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.insert(tx, c, s.claim("", "")); err != nil {
+	err = s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.insert(tx, c, s.claim(Once{})); err != nil {
 			return err
 		}
 		return s.tell(ctx, tx, c, run.ToolCallStart)
@@ -52,13 +50,21 @@ func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in 
 		return Call{}, err
 	}
 	s.alive.add(c.CallID)
-	s.lent.lend(c.CallID, in.Functions)
 	return c, nil
 }
 
-// childPatience is how long the end of a program waits for calls it made that
-// other processes still execute; their leases end them at the latest.
-const childPatience = 30 * time.Second
+// FromModel is the record of a call that a model makes in a run, without what it
+// calls.
+func (s *Service) FromModel(a actor.Actor, r run.Run, shown Shown) Call {
+	c := Call{
+		CallID: shown.CallID, Origin: ids.Agent, UID: a.UID, ResultID: r.ResultID, Version: r.Version, CanvasID: r.CanvasID,
+		Status: Executing, CreatedAt: s.now(), ShownBy: shown.Event,
+	}
+	if c.CallID == "" {
+		c.CallID = s.NewID(ids.Agent)
+	}
+	return c
+}
 
 // CloseProgram records the end of a program once none of its calls is
 // executing, so that its end event follows theirs; after that its calls are
@@ -66,57 +72,53 @@ const childPatience = 30 * time.Second
 // CloseProgram returns ErrMissing when the program was given up as dead.
 func (s *Service) CloseProgram(ctx context.Context, c Call, answer Answer, then func(tx database.Tx) error) error {
 	defer s.alive.drop(c.CallID)
-	defer s.lent.drop(c.CallID)
-	answer, err := s.fit(ctx, c, answer)
+	answer, err := s.Fit(ctx, c, answer)
 	if err != nil {
 		return fmt.Errorf("store the outcome of %s: %w", c.CallID, err)
 	}
-	return s.whenSettled(ctx, c.ResultID, func(tx database.Tx, late bool) error {
+	return s.WhenSettled(ctx, c.ResultID, func(tx database.Tx, late bool) error {
 		if _, err := s.rows.lock(tx, c.UID, c.CallID); err != nil {
 			return err
 		}
-		n, err := s.rows.children(tx.Handle, c.UID, c.CallID)
-		if err != nil {
-			return err
-		}
-		if n > 0 && !late {
-			return errChildren
-		}
-		if err := s.endProgram(ctx, tx, c, answer); err != nil {
+		if err := s.EndProgram(ctx, tx, c, answer, late); err != nil {
 			return err
 		}
 		return then(tx)
 	})
 }
 
-// endProgram writes the end of a program, with its event.
-func (s *Service) endProgram(ctx context.Context, tx database.Tx, c Call, answer Answer) (err error) {
-	event := run.ToolCallEnd
-	c.Status = Completed
-	if answer.Status != Success {
-		c.Status, c.Error, event = Failed, answer.Error, run.ToolCallError
+// EndProgram writes the end of a program, with its event, in a transaction that
+// holds its row. It returns ErrUnsettled while calls that it made execute, unless
+// it is to end atOnce.
+func (s *Service) EndProgram(ctx context.Context, tx database.Tx, c Call, a Answer, atOnce bool) error {
+	n, err := s.rows.children(tx.Handle, c.UID, c.CallID)
+	if err != nil {
+		return err
 	}
-	if c.Output, err = json.Marshal(answer); err != nil {
-		return fmt.Errorf("encode the outcome of %s: %w", c.CallID, err)
+	if n > 0 && !atOnce {
+		return ErrUnsettled
 	}
-	c.UpdatedAt = s.Now()
+	if c, err = c.ended(a); err != nil {
+		return err
+	}
+	c.UpdatedAt = s.now()
 	if err := s.rows.finish(tx, c, c.UpdatedAt); err != nil {
 		return err
 	}
-	return s.tell(ctx, tx, c, event)
+	return s.tellEnd(ctx, tx, c)
 }
 
-// whenSettled tries to end something of a run until it has no calls that are
-// executing, which attempt reports by errChildren. The last attempt is told that
-// it is late.
-func (s *Service) whenSettled(ctx context.Context, resultID string, attempt func(tx database.Tx, late bool) error) error {
-	woken, cancel := s.Stores.Wake.Subscribe(run.Topic(resultID))
+// WhenSettled tries to end something of a run, in a transaction, until it has no
+// calls that are executing, which attempt reports by ErrUnsettled. The last attempt
+// is told that it is late.
+func (s *Service) WhenSettled(ctx context.Context, resultID string, attempt func(tx database.Tx, late bool) error) error {
+	woken, cancel := s.wake.Subscribe(run.Topic(resultID))
 	defer cancel()
-	deadline := time.Now().Add(s.patience)
+	deadline := time.Now().Add(s.settings.Patience)
 	for {
 		late := !time.Now().Before(deadline)
-		err := s.Stores.DB.InTx(ctx, func(tx database.Tx) error { return attempt(tx, late) })
-		if late || !errors.Is(err, errChildren) {
+		err := s.db.InTx(ctx, func(tx database.Tx) error { return attempt(tx, late) })
+		if late || !errors.Is(err, ErrUnsettled) {
 			return err
 		}
 		select {
@@ -127,5 +129,3 @@ func (s *Service) whenSettled(ctx context.Context, resultID string, attempt func
 		}
 	}
 }
-
-var errChildren = errors.New("calls of the program are still executing")

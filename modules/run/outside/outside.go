@@ -1,4 +1,4 @@
-package tool
+package outside
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // Registration is a run, and a program in it, that a service beside this server
@@ -23,7 +24,7 @@ type Registration struct {
 	CallID string
 	// Program is nil to register the run only. Without toolsets of its own it
 	// has those of the run; without a language it is Python.
-	Program *ProgramInput
+	Program *record.ProgramInput
 }
 
 // Ending says how such a program ended, or, without a CallID, its run with all
@@ -38,26 +39,18 @@ type Ending struct {
 }
 
 const (
-	// ending is the owner, in its lease, of a program that is being finished.
-	ending = "outside, ending"
-	// maxOutsideCalls is how many programs of one user may be executed outside at
-	// once.
-	maxOutsideCalls = 200
-	maxEndError     = 10_000 // bytes
-	notFinished     = "It was not finished in time: nobody sent POST /v1/action/finish before it expired."
+	// maxPrograms is how many programs of one user may be executed outside at once.
+	maxPrograms = 200
+	maxEndError = 10_000 // bytes
 )
 
 // The failures of registered programs.
 var (
-	ErrCallTaken = errs.New(errs.Conflict, "This toolCallId is taken.").Do("Send another one, such as a new UUID.")
-	ErrCallEnded = errs.New(errs.Conflict, "The program has ended.").Do("Register another one, with an id of its own.")
-	// ErrUnsettled is returned for the end of something that still has calls
-	// executing.
-	ErrUnsettled = errs.New(errs.Conflict, "Calls of it are still executing.").
-			Do("Ask again after Retry-After; new calls of it are refused meanwhile. With status aborted, a run ends at once.").After(5 * time.Second)
+	ErrCallTaken    = errs.New(errs.Conflict, "This toolCallId is taken.").Do("Send another one, such as a new UUID.")
+	ErrCallEnded    = errs.New(errs.Conflict, "The program has ended.").Do("Register another one, with an id of its own.")
 	errOtherProgram = errs.New(errs.Conflict, "This toolCallId was registered for another program.").Do("Repeat the request as it was, or send another id.")
 	errOurProgram   = errs.New(errs.Conflict, "This server executes the program itself.").Do("It ends by itself, or with its run.")
-	errManyPrograms = errs.Newf(errs.RateLimited, "At most %d programs of a user are executed outside at once.", maxOutsideCalls).
+	errManyPrograms = errs.Newf(errs.RateLimited, "At most %d programs of a user are executed outside at once.", maxPrograms).
 			Do("Finish programs with POST /v1/action/finish; those that nobody finishes end when their time is over.").After(time.Minute)
 )
 
@@ -104,9 +97,9 @@ func (e Ending) reason() string {
 	return "It failed; the service that executed it did not say why."
 }
 
-func (e Ending) answer() Answer {
+func (e Ending) answer() record.Answer {
 	if e.Status == run.Done {
-		return Answer{Status: Success, Data: e.Output}
+		return record.Answer{Status: record.Success, Data: e.Output}
 	}
-	return Answer{Status: errorStatus, Error: e.reason(), Data: e.Output}
+	return record.Answer{Status: record.Error, Error: e.reason(), Data: e.Output}
 }

@@ -1,4 +1,4 @@
-package tool
+package outside
 
 import (
 	"bytes"
@@ -12,9 +12,10 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
-// RegisterOutside records a run, and a program in it, that a service beside this
+// Register records a run, and a program in it, that a service beside this
 // server executes: calls that name the program are its children, as those of the
 // server's own programs are. No process keeps them alive; what nobody finishes
 // fails at the end of its time, which calls do not prolong. The run lives as long
@@ -22,16 +23,16 @@ import (
 //
 // The same request again returns what is there. A nil call means that none was
 // asked for.
-func (s *Service) RegisterOutside(ctx context.Context, a actor.Actor, p Registration) (r run.Run, c *Call, err error) {
+func (s *Service) Register(ctx context.Context, a actor.Actor, p Registration) (r run.Run, c *record.Call, err error) {
 	if err := p.validate(); err != nil {
 		return run.Run{}, nil, err
 	}
-	p.Run.Until = s.Now().Add(p.Time)
-	err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error {
+	p.Run.Until = s.now().Add(p.Time)
+	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rememberRun(tx, a, &p); err != nil {
 			return err
 		}
-		if r, err = s.Stores.Runs.Register(ctx, tx, a, p.Run); err != nil || p.Program == nil {
+		if r, err = s.runs.Register(ctx, tx, a, p.Run); err != nil || p.Program == nil {
 			return err
 		}
 		c, err = s.registerProgram(ctx, tx, r, p)
@@ -46,82 +47,79 @@ func (s *Service) rememberRun(tx database.Tx, a actor.Actor, p *Registration) er
 	if p.Run.ResultID != "" || p.CallID == "" {
 		return nil
 	}
-	c, err := s.rows.byID(tx.Handle, a.UID, p.CallID)
-	if errors.Is(err, ErrMissing) {
+	c, err := s.records.Find(tx, a.UID, p.CallID)
+	if errors.Is(err, record.ErrMissing) {
 		return nil
 	}
 	p.Run.ResultID, p.Run.Version = c.ResultID, c.Version
 	return err
 }
 
-func (s *Service) registerProgram(ctx context.Context, tx database.Tx, r run.Run, p Registration) (*Call, error) {
+func (s *Service) registerProgram(ctx context.Context, tx database.Tx, r run.Run, p Registration) (*record.Call, error) {
 	in := *p.Program
 	in.Outside, in.Language = true, cmp.Or(in.Language, "python")
 	if len(in.Toolsets) == 0 {
 		in.Toolsets = r.Toolsets
 	}
-	input, err := json.Marshal(map[string]ProgramInput{"input": in})
+	input, err := record.WrapInput(in)
 	if err != nil {
 		return nil, fmt.Errorf("encode the program: %w", err)
 	}
 	if p.CallID == "" {
-		p.CallID = s.Settings.Calls.New(ids.Agent)
+		p.CallID = s.records.NewID(ids.Agent)
 	}
-	known, err := s.rows.byID(tx.Handle, r.UID, p.CallID)
+	known, err := s.records.Find(tx, r.UID, p.CallID)
 	if err == nil {
 		return &known, s.sameProgram(known, r, input)
 	}
-	if !errors.Is(err, ErrMissing) {
+	if !errors.Is(err, record.ErrMissing) {
 		return nil, err
 	}
-	open, err := s.rows.outside(tx.Handle, r.UID)
+	open, err := s.records.CountOutside(tx, r.UID)
 	if err != nil {
 		return nil, err
 	}
-	if open >= maxOutsideCalls {
+	if open >= maxPrograms {
 		return nil, errManyPrograms
 	}
-	c := Call{
+	c := record.Call{
 		CallID: p.CallID, Origin: ids.Agent, UID: r.UID, ResultID: r.ResultID, Version: r.Version, CanvasID: r.CanvasID,
-		Toolset: Program, Tool: Program, StepName: Program, Input: input, Status: Executing, CreatedAt: s.Now(), ExpiresAt: p.Run.Until,
+		Toolset: record.Program, Tool: record.Program, StepName: record.Program, Input: input, Status: record.Executing, CreatedAt: s.now(), ExpiresAt: p.Run.Until,
 	}
-	if err := s.rows.insert(tx, c, claim{owner: run.Outside, until: p.Run.Until}); err != nil {
+	if err := s.records.Register(ctx, tx, c); err != nil {
 		if database.IsDuplicate(err) { // another user's
 			return nil, ErrCallTaken.With(err)
 		}
 		return nil, err
 	}
-	if err := s.Stores.Runs.Prolong(ctx, tx, r.UID, r.ResultID, r.Version, p.Run.Until); err != nil {
-		return nil, err
-	}
-	return &c, s.tell(ctx, tx, c, run.ToolCallStart)
+	return &c, s.runs.Prolong(ctx, tx, r.Ref(), p.Run.Until)
 }
 
 // sameProgram reports whether a program that is registered again is the one that
 // was.
-func (s *Service) sameProgram(c Call, r run.Run, input json.RawMessage) error {
+func (s *Service) sameProgram(c record.Call, r run.Run, input json.RawMessage) error {
 	switch {
 	case c.ResultID != r.ResultID || c.Version != r.Version || !bytes.Equal(c.Input, input):
 		return errOtherProgram
-	case !c.live(s.Now()):
+	case !c.Live(s.now()):
 		return ErrCallEnded
 	}
 	return nil
 }
 
-// FinishOutside ends what a service beside this server executed: a program, or
+// Finish ends what a service beside this server executed: a program, or
 // the run with the programs that are left in it. The end waits for the calls
-// that execute and refuses new ones; it returns ErrUnsettled where they take
-// long. Only an aborted run ends at once: calls of it are recorded, and billed
+// that execute and refuses new ones; it returns record.ErrUnsettled where
+// they take long. Only an aborted run ends at once: calls of it are recorded, and billed
 // if they complete.
 //
-// What ended the same way before is no error. It returns ErrMissing or
+// What ended the same way before is no error. It returns record.ErrMissing or
 // run.ErrMissing for what is absent or another user's.
-func (s *Service) FinishOutside(ctx context.Context, a actor.Actor, e Ending) (r run.Run, ended []string, err error) {
+func (s *Service) Finish(ctx context.Context, a actor.Actor, e Ending) (r run.Run, ended []string, err error) {
 	if err := e.validate(); err != nil {
 		return r, nil, err
 	}
-	r, err = s.Stores.Runs.Get(ctx, a, e.ResultID, &e.Version)
+	r, err = s.runs.Get(ctx, a, e.ResultID, &e.Version)
 	if err != nil {
 		return r, nil, err
 	}
@@ -129,28 +127,24 @@ func (s *Service) FinishOutside(ctx context.Context, a actor.Actor, e Ending) (r
 		return r, nil, err
 	}
 	if e.CallID != "" || e.Status != run.Aborted {
-		err = s.Stores.DB.InTx(ctx, func(tx database.Tx) error { return s.rows.seal(tx, r, e.CallID) })
-		if err != nil {
+		if err := s.records.Seal(ctx, r.Ref(), e.CallID); err != nil {
 			return r, nil, err
 		}
 	}
 	answer := e.answer()
 	if e.CallID != "" {
-		if answer, err = s.fit(ctx, Call{UID: a.UID, CallID: e.CallID}, answer); err != nil {
+		if answer, err = s.records.Fit(ctx, record.Call{UID: a.UID, CallID: e.CallID}, answer); err != nil {
 			return r, nil, fmt.Errorf("store the outcome of %s: %w", e.CallID, err)
 		}
 	}
-	err = s.whenSettled(ctx, r.ResultID, func(tx database.Tx, _ bool) error {
-		ended, err = s.endOutside(ctx, tx, r, e, answer)
+	err = s.records.WhenSettled(ctx, r.ResultID, func(tx database.Tx, _ bool) error {
+		ended, err = s.end(ctx, tx, r.Ref(), e, answer)
 		return err
 	})
-	if errors.Is(err, errChildren) {
-		return r, nil, ErrUnsettled
-	}
 	if err != nil {
 		return r, nil, err
 	}
-	r, err = s.Stores.Runs.Get(ctx, a, r.ResultID, &r.Version)
+	r, err = s.runs.Get(ctx, a, r.ResultID, &r.Version)
 	return r, ended, err
 }
 
@@ -168,15 +162,15 @@ func (s *Service) over(ctx context.Context, a actor.Actor, r run.Run, e Ending) 
 		}
 		return false, nil
 	}
-	c, err := s.Call(ctx, a, e.CallID)
+	c, err := s.records.Call(ctx, a, e.CallID)
 	switch {
 	case err != nil:
 		return false, err
 	case c.ResultID != r.ResultID || c.Version != r.Version:
-		return false, ErrMissing
-	case c.Status == Executing && c.ExpiresAt.IsZero():
+		return false, record.ErrMissing
+	case c.Status == record.Executing && c.ExpiresAt.IsZero():
 		return false, errOurProgram
-	case c.Status == Executing:
+	case c.Status == record.Executing:
 		return false, nil
 	case c.Error == e.reason():
 		return true, nil
@@ -184,56 +178,48 @@ func (s *Service) over(ctx context.Context, a actor.Actor, r run.Run, e Ending) 
 	return false, ErrCallEnded
 }
 
-// endOutside records the end of a program, or of all that are left in the run
-// and of the run, in one transaction. It returns the programs that ended.
-func (s *Service) endOutside(ctx context.Context, tx database.Tx, r run.Run, e Ending, answer Answer) (ended []string, err error) {
-	programs, err := s.rows.lockOutside(tx, r, e.CallID)
+// end records the end of a program, or of all that are left in the run and of
+// the run, in one transaction. It returns the programs that ended.
+func (s *Service) end(ctx context.Context, tx database.Tx, r run.Ref, e Ending, answer record.Answer) (ended []string, err error) {
+	programs, err := s.records.LockOutside(tx, r, e.CallID)
 	if err != nil {
 		return nil, err
 	}
 	whole := e.CallID == ""
-	atOnce := whole && e.Status == run.Aborted
 	for _, c := range programs {
-		n, err := s.rows.children(tx.Handle, c.UID, c.CallID)
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 && !atOnce {
-			return nil, errChildren
-		}
-		if err := s.endProgram(ctx, tx, c, answer); err != nil {
+		if err := s.records.EndProgram(ctx, tx, c, answer, whole && e.Status == run.Aborted); err != nil {
 			return nil, err
 		}
 		ended = append(ended, c.CallID)
 	}
 	switch {
 	case whole:
-		err = s.endOutsideRun(ctx, tx, r, e, atOnce)
+		err = s.endRun(ctx, tx, r, e)
 	case len(programs) == 0: // it was given up meanwhile
 		err = ErrCallEnded
 	}
 	return ended, err
 }
 
-// endOutsideRun ends the run after its programs. From then on its row is locked
-// and nothing is added to it, so what was added before is seen now.
-func (s *Service) endOutsideRun(ctx context.Context, tx database.Tx, r run.Run, e Ending, atOnce bool) error {
+// endRun ends the run after its programs. From then on its row is locked and
+// nothing is added to it, so what was added before is seen now.
+func (s *Service) endRun(ctx context.Context, tx database.Tx, r run.Ref, e Ending) error {
 	finish := run.Finish{Status: e.Status, PTCEnabled: true}
 	if reason := e.reason(); reason != "" {
 		finish.Errors = []string{reason}
 	}
-	if err := s.Stores.Runs.Finish(ctx, tx, r.UID, r.ResultID, r.Version, finish); err != nil {
+	if err := s.runs.Finish(ctx, tx, r, finish); err != nil {
 		return err
 	}
-	left, err := s.rows.inRun(tx.Handle, r.UID, r.ResultID, r.Version)
+	left, err := s.records.Executing(tx, r)
 	if err != nil || left == 0 {
 		return err
 	}
-	if atOnce {
-		added, err := s.rows.lockOutside(tx, r, "")
+	if e.Status == run.Aborted {
+		added, err := s.records.LockOutside(tx, r, "")
 		if err != nil || len(added) == 0 {
 			return err
 		}
 	}
-	return errChildren
+	return record.ErrUnsettled
 }

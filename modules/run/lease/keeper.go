@@ -1,0 +1,197 @@
+// Package lease keeps alive what this process works on, and ends what other
+// processes have left behind: calls, then the programs that made them, then runs.
+//
+// A lease is a moment in the row of a call or of a run. The process that works on
+// it moves the moment on; once it has passed, any process may end the call or run
+// as failed. Runs and programs that a service beside this server executes have a
+// lease that nobody renews.
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
+)
+
+// Calls are the records of tool calls.
+type Calls interface {
+	Renew(ctx context.Context, until time.Time) error
+	Expired(ctx context.Context, now time.Time, limit int) ([]record.Call, error)
+	GiveUp(ctx context.Context, c record.Call, now time.Time, then func(tx database.Tx) error) error
+	Executing(tx database.Tx, r run.Ref) (int64, error)
+}
+
+// Runs are the runs.
+type Runs interface {
+	Get(ctx context.Context, a actor.Actor, resultID string, version *int) (run.Run, error)
+	Renew(ctx context.Context, until time.Time) error
+	Expired(ctx context.Context, now time.Time, limit int) ([]run.Run, error)
+	Finish(ctx context.Context, tx database.Tx, r run.Ref, f run.Finish) error
+}
+
+// Deps is what the package needs.
+type Deps struct {
+	DB    *database.DB
+	Runs  Runs
+	Calls Calls
+	// Lease is how long calls and runs outlive the last sign of life of their
+	// process.
+	Lease  time.Duration
+	Logger *slog.Logger
+	// Now tells the time; nil is the wall clock.
+	Now func() time.Time
+}
+
+// Keeper renews the leases of this process, and ends the calls and runs whose
+// lease has run out. It must run in every process that executes calls.
+type Keeper struct {
+	db     *database.DB
+	runs   Runs
+	calls  Calls
+	lease  time.Duration
+	logger *slog.Logger
+	now    func() time.Time
+
+	once sync.Once
+	stop chan struct{}
+	done chan struct{} // nil until Start
+}
+
+// New makes a keeper that does nothing until Start.
+func New(d Deps) *Keeper {
+	if d.Now == nil {
+		d.Now = database.Now
+	}
+	return &Keeper{db: d.DB, runs: d.Runs, calls: d.Calls, lease: d.Lease, logger: d.Logger, now: d.Now, stop: make(chan struct{})}
+}
+
+// batch bounds one round; the next one follows at the next beat.
+const batch = 500
+
+// Start ends what a dead process left behind, then keeps watch in the
+// background until Stop.
+func (k *Keeper) Start(ctx context.Context) error {
+	if err := k.Reap(ctx); err != nil {
+		return err
+	}
+	k.done = make(chan struct{})
+	beat, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(k.done)
+		defer cancel()
+		ticker := time.NewTicker(k.lease / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-k.stop:
+				return
+			case <-ticker.C:
+				k.beat(beat)
+			}
+		}
+	}()
+	return nil
+}
+
+// Stop ends the watch. Calls of this process that are still executing are
+// given up by other processes when their leases end.
+func (k *Keeper) Stop(context.Context) error {
+	if k.done == nil {
+		return nil
+	}
+	k.once.Do(func() { close(k.stop) })
+	<-k.done
+	return nil
+}
+
+func (k *Keeper) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, k.lease)
+	defer cancel()
+	if err := errors.Join(k.Renew(ctx), k.Reap(ctx)); err != nil {
+		k.logger.ErrorContext(ctx, "leases could not be kept", "error", err)
+	}
+}
+
+// Renew prolongs the leases of what this process works on.
+func (k *Keeper) Renew(ctx context.Context) error {
+	until := k.now().Add(k.lease)
+	if err := k.runs.Renew(ctx, until); err != nil {
+		return err
+	}
+	return k.calls.Renew(ctx, until)
+}
+
+// Reap marks calls whose lease has run out as failed, unbilled, with their
+// event, and then ends runs whose lease has run out.
+func (k *Keeper) Reap(ctx context.Context) error {
+	now := k.now()
+	calls, err := k.calls.Expired(ctx, now, batch)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, c := range calls {
+		failures = append(failures, k.giveUp(ctx, c, now))
+	}
+	runs, err := k.runs.Expired(ctx, now, batch)
+	failures = append(failures, err)
+	for _, r := range runs {
+		failures = append(failures, k.endRun(ctx, r))
+	}
+	return errors.Join(failures...)
+}
+
+func (k *Keeper) giveUp(ctx context.Context, c record.Call, now time.Time) error {
+	own, err := k.ownRun(ctx, c)
+	if err != nil {
+		return err
+	}
+	return k.calls.GiveUp(ctx, c, now, func(tx database.Tx) error {
+		if !own {
+			return nil
+		}
+		err := k.runs.Finish(ctx, tx, c.Run(), run.Finish{Status: run.Failed, Errors: []string{runInterrupted}})
+		if errors.Is(err, run.ErrEnded) {
+			return nil
+		}
+		return err
+	})
+}
+
+// ownRun reports whether a call is the program that its run was made for: when
+// the one is given up, the other has ended. Its process may live and keep the
+// run's lease.
+func (k *Keeper) ownRun(ctx context.Context, c record.Call) (bool, error) {
+	if c.Origin != ids.Agent || !c.InRun() {
+		return false, nil
+	}
+	r, err := k.runs.Get(ctx, actor.Actor{UID: c.UID}, c.ResultID, &c.Version)
+	return err == nil && r.Type == record.Program, err
+}
+
+const runInterrupted = "The run was interrupted: the process that ran it died. Run it again."
+
+func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
+	cause := runInterrupted
+	if !r.ExpiresAt.IsZero() {
+		cause = record.NotFinished
+	}
+	err := k.db.InTx(ctx, func(tx database.Tx) error {
+		if n, err := k.calls.Executing(tx, r.Ref()); err != nil || n > 0 {
+			return err // after its calls
+		}
+		return k.runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Failed, Errors: []string{cause}})
+	})
+	if errors.Is(err, run.ErrEnded) {
+		return nil // another keeper was faster
+	}
+	return err
+}

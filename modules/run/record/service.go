@@ -1,0 +1,128 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/schema/jsontree"
+	"github.com/portico-run/portico/internal/schema/shape"
+	"github.com/portico-run/portico/internal/wake"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// Service keeps the records of calls. Methods that take an actor show and change
+// the actor's own calls only; those that take a Call, that of its user.
+type Service struct {
+	db       *database.DB
+	objects  objectstore.Store
+	runs     *run.Service
+	wake     *wake.Hub
+	now      func() time.Time
+	settings Settings
+	rows     repository
+	alive    *register
+}
+
+// NewID makes the id of a call that is not recorded yet.
+func (s *Service) NewID(origin ids.Origin) string { return s.settings.Calls.New(origin) }
+
+// Filter narrows a list of calls.
+type Filter struct {
+	ResultID string
+	Version  *int
+	ParentID string // the program that made them
+}
+
+// Call returns one record. It returns ErrMissing when there is none of the
+// actor's.
+func (s *Service) Call(ctx context.Context, a actor.Actor, callID string) (Call, error) {
+	return s.rows.byID(s.db.Read(ctx), a.UID, callID)
+}
+
+// Calls returns the records of the given ids that are the actor's, by id.
+func (s *Service) Calls(ctx context.Context, a actor.Actor, callIDs []string) (map[string]Call, error) {
+	calls, err := s.rows.byIDs(s.db.Read(ctx), a.UID, callIDs)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]Call, len(calls))
+	for _, c := range calls {
+		byID[c.CallID] = c
+	}
+	return byID, nil
+}
+
+// List returns a page of the actor's calls, in the order they were made.
+func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (httpapi.Page[Call], error) {
+	w, err := p.Window()
+	if err != nil {
+		return httpapi.Page[Call]{}, err
+	}
+	if f.ResultID != "" && f.ResultID != run.NoResult {
+		if _, err := s.runs.Get(ctx, a, f.ResultID, f.Version); err != nil {
+			return httpapi.Page[Call]{}, err
+		}
+	}
+	rows, total, err := s.rows.list(s.db.Read(ctx), a.UID, f, w)
+	if err != nil {
+		return httpapi.Page[Call]{}, err
+	}
+	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r callRow) int64 { return r.PK }), callRow.call), nil
+}
+
+// lookBack is among how many of a user's newest calls a success is looked for.
+const lookBack = 500
+
+// LastShape says what the newest success of a method looked like among the
+// actor's last calls: the types in its data, without a value, such as
+// "list[{id: int, name: str}] (30 items)". It is empty where there was none.
+func (s *Service) LastShape(ctx context.Context, a actor.Actor, toolset, name string) (string, error) {
+	c, err := s.rows.lastSuccess(s.db.Read(ctx), a.UID, toolset, name, lookBack)
+	if errors.Is(err, ErrMissing) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.Answer()
+	if err != nil {
+		return "", err
+	}
+	v, err := jsontree.Parse(answer.Data)
+	if err != nil {
+		return "", nil //nolint:nilerr // nested too deep to be described
+	}
+	return shape.Of(v, answer.Truncated == nil), nil
+}
+
+// CheckClaims refuses a call that names a run or a canvas of somebody else's. The
+// run of a program was checked when the program began.
+func (s *Service) CheckClaims(ctx context.Context, c Call) error {
+	if c.ResultID != "" && c.ParentID == "" {
+		owned, err := s.runs.Owns(ctx, c.Run())
+		if err != nil {
+			return fmt.Errorf("find the run of a call: %w", err)
+		}
+		if !owned {
+			return ErrResultForeign
+		}
+	}
+	if c.CanvasID == "" {
+		return nil
+	}
+	owned, err := s.runs.CanvasOwned(ctx, s.db.Read(ctx), c.UID, c.CanvasID)
+	if err != nil {
+		return fmt.Errorf("find the canvas of a call: %w", err)
+	}
+	if !owned {
+		return ErrCanvasForeign
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// Work says that this process works on a call until done: Renew prolongs its
+// lease meanwhile.
+func (s *Service) Work(callID string) (done func()) {
+	s.alive.add(callID)
+	return func() { s.alive.drop(callID) }
+}
+
+// Renew prolongs the leases of the calls that this process works on.
+func (s *Service) Renew(ctx context.Context, until time.Time) error {
+	calls := s.alive.list()
+	if len(calls) == 0 {
+		return nil
+	}
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.renew(ctx, tx, s.settings.Owner, calls, until) })
+}
+
+// Expired returns at most limit calls, of all users, whose lease ended before
+// now: the process that worked on them is gone. Calls come before the programs
+// that made them.
+func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Call, error) {
+	return s.rows.expired(s.db.Read(ctx), now, limit)
+}
+
+// GiveUp ends a call whose lease ran out before now as failed, unbilled, with its
+// event; then runs in the same transaction. It does nothing when the call's
+// process came back, when it has ended, or while calls that it made execute.
+func (s *Service) GiveUp(ctx context.Context, c Call, now time.Time, then func(tx database.Tx) error) error {
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		c, err := s.rows.stillExpired(tx, c.UID, c.CallID, now)
+		if err != nil {
+			return err
+		}
+		// Each lease ends at its own moment: a program is over after its calls.
+		if n, err := s.rows.children(tx.Handle, c.UID, c.CallID); err != nil || n > 0 {
+			return err
+		}
+		if c, err = c.ended(lost(c)); err != nil {
+			return err
+		}
+		c.UpdatedAt = now
+		if err := s.rows.finish(tx, c, now); err != nil {
+			return err
+		}
+		if err := s.tellEnd(ctx, tx, c); err != nil {
+			return err
+		}
+		return then(tx)
+	})
+	if errors.Is(err, ErrMissing) {
+		return nil
+	}
+	return err
+}
+
+// Executing counts the calls of a run that are executing.
+func (s *Service) Executing(tx database.Tx, r run.Ref) (int64, error) {
+	return s.rows.inRun(tx.Handle, r)
+}
+
+// register holds the calls this process works on.
+type register struct {
+	mu    sync.Mutex
+	calls map[string]struct{}
+}
+
+func newRegister() *register { return &register{calls: map[string]struct{}{}} }
+
+func (r *register) add(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[callID] = struct{}{}
+}
+
+func (r *register) drop(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.calls, callID)
+}
+
+func (r *register) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := make([]string, 0, len(r.calls))
+	for id := range r.calls {
+		ids = append(ids, id)
+	}
+	return ids
+}
