@@ -24,16 +24,24 @@ type Event struct {
 // Operator owns what belongs to no user, such as shared toolsets.
 const Operator = "operator"
 
-// Write records a change by an actor. Detail holds names and ids, never a secret.
-func Write(tx database.Tx, a actor.Actor, action, subject string, detail map[string]string, at time.Time) error {
-	if detail == nil {
-		detail = map[string]string{}
+// Change is something that an actor did: Action is what, such as "key.create",
+// Subject the id or key of the thing. Detail holds names and ids, never a secret.
+type Change struct {
+	By              actor.Actor
+	Action, Subject string
+	Detail          map[string]string
+}
+
+// Write records a change.
+func Write(tx database.Tx, c Change, at time.Time) error {
+	if c.Detail == nil {
+		c.Detail = map[string]string{}
 	}
-	text, err := json.Marshal(detail)
+	text, err := json.Marshal(c.Detail)
 	if err != nil {
 		return err
 	}
-	return insert(tx, eventRow{UID: a.UID, KeyID: a.KeyID, Action: action, Subject: subject, Detail: string(text), CreatedAt: at})
+	return insert(tx, eventRow{UID: c.By.UID, KeyID: c.By.KeyID, Action: c.Action, Subject: c.Subject, Detail: string(text), CreatedAt: at})
 }
 
 // List returns the changes to a user's things, newest first. It returns one more

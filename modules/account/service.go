@@ -104,7 +104,7 @@ func (s *Service) Disable(ctx context.Context, uid string, disabled bool) error 
 		if err := s.rows.disable(tx, uid, at); err != nil {
 			return err
 		}
-		return audit.Write(tx, actor.Actor{UID: uid}, action, uid, nil, now)
+		return audit.Write(tx, audit.Change{By: actor.Actor{UID: uid}, Action: action, Subject: uid}, now)
 	})
 }
 
@@ -132,7 +132,7 @@ func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plain
 			return err
 		}
 		key = plain
-		return audit.Write(tx, actor.Actor{UID: u.UID}, "key.create", k.ID, map[string]string{"name": firstKey}, s.now())
+		return audit.Write(tx, audit.Change{By: actor.Actor{UID: u.UID}, Action: "key.create", Subject: k.ID, Detail: map[string]string{"name": firstKey}}, s.now())
 	})
 	if database.IsDuplicate(err) {
 		return User{}, "", false, nil // another process was faster
@@ -163,7 +163,7 @@ func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, day
 		if k, plain, err = s.insertKey(tx, a.UID, name, actor.Full, expires); err != nil {
 			return err
 		}
-		return audit.Write(tx, a, "key.create", k.ID, map[string]string{"name": name}, s.now())
+		return audit.Write(tx, audit.Change{By: a, Action: "key.create", Subject: k.ID, Detail: map[string]string{"name": name}}, s.now())
 	})
 	return k, plain, err
 }
@@ -204,7 +204,7 @@ func (s *Service) RenameKey(ctx context.Context, a actor.Actor, keyID, name stri
 		if err := s.rows.rename(tx, a.UID, keyID, name); err != nil {
 			return err
 		}
-		return audit.Write(tx, a, "key.rename", keyID, map[string]string{"name": name}, s.now())
+		return audit.Write(tx, audit.Change{By: a, Action: "key.rename", Subject: keyID, Detail: map[string]string{"name": name}}, s.now())
 	})
 }
 
@@ -214,7 +214,7 @@ func (s *Service) RevokeKey(ctx context.Context, a actor.Actor, keyID string) er
 		if err := s.rows.revoke(tx, a.UID, keyID, s.now()); err != nil {
 			return err
 		}
-		return audit.Write(tx, a, "key.revoke", keyID, nil, s.now())
+		return audit.Write(tx, audit.Change{By: a, Action: "key.revoke", Subject: keyID}, s.now())
 	})
 	if err == nil {
 		s.temporary.forget(a.UID)

@@ -69,8 +69,7 @@ func (s *Service) meet(ctx context.Context, who Identity) (known, error) {
 		if err := s.rows.insertIdentity(tx, row); err != nil {
 			return err
 		}
-		return audit.Write(tx, actor.Actor{UID: u.UID}, "user.create", u.UID,
-			map[string]string{"issuer": who.Issuer, "tenant": who.Tenant, "subject": who.Subject}, now)
+		return audit.Write(tx, audit.Change{By: actor.Actor{UID: u.UID}, Action: "user.create", Subject: u.UID, Detail: map[string]string{"issuer": who.Issuer, "tenant": who.Tenant, "subject": who.Subject}}, now)
 	})
 	if err != nil && !database.IsDuplicate(err) && !errors.Is(err, ErrManyUsers) {
 		return known{}, err

@@ -112,7 +112,7 @@ func (s *Service) DeleteUser(ctx context.Context, u User) error {
 		if err := s.rows.deleteUser(tx, u.UID); err != nil {
 			return err
 		}
-		return audit.Write(tx, actor.Actor{UID: audit.Operator}, "user.delete", u.UID, map[string]string{"name": u.Name}, s.now())
+		return audit.Write(tx, audit.Change{By: actor.Actor{UID: audit.Operator}, Action: "user.delete", Subject: u.UID, Detail: map[string]string{"name": u.Name}}, s.now())
 	})
 	if err == nil {
 		s.temporary.forget(u.UID)

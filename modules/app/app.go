@@ -36,6 +36,7 @@ import (
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/erase"
 	"github.com/portico-run/portico/modules/run/lease"
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/run/record"
@@ -82,6 +83,7 @@ type App struct {
 	Records      *record.Module
 	Outside      *outside.Service
 	Leases       *lease.Keeper
+	Erasure      *erase.Service
 	Tools        *tool.Module
 	Resources    *resource.Resolver
 	SDK          *sdkbundle.Module
@@ -208,6 +210,7 @@ func (a *App) record() {
 		},
 	})
 	a.Outside = outside.New(outside.Deps{DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service})
+	a.Erasure = erase.New(erase.Deps{DB: a.DB})
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 }
 
@@ -247,9 +250,9 @@ const maxCarried = 64 << 20
 
 func (a *App) resources() *resource.Resolver {
 	c := a.Config
-	return &resource.Resolver{Deps: resource.Deps{
+	return resource.New(resource.Deps{
 		Files: a.Drive.Service, Client: a.egress, Objects: a.Objects, Limit: min(c.Drive.MaxFile, maxCarried), Endpoint: c.Server.Endpoint, Now: database.Now,
-	}}
+	})
 }
 
 func (a *App) files() (*drive.Module, error) {

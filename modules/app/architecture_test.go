@@ -60,6 +60,12 @@ type source struct {
 	path string // of the file
 	pkg  string // folder
 	*ast.File
+	files *token.FileSet
+}
+
+// place is where in the repository a node is.
+func (s source) place(n ast.Node) string {
+	return s.path + ":" + strconv.Itoa(s.files.Position(n.Pos()).Line)
 }
 
 func sources(t *testing.T) []source {
@@ -81,7 +87,7 @@ func sources(t *testing.T) []source {
 			return err
 		}
 		rel, err := filepath.Rel(root, path)
-		list = append(list, source{path: rel, pkg: filepath.Dir(rel), File: file})
+		list = append(list, source{path: rel, pkg: filepath.Dir(rel), File: file, files: fset})
 		return err
 	}))
 	require.Greater(t, len(list), 100)
@@ -146,7 +152,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"account.insertUser": insert, "account.insertKey": insert,
 		"account.userByName": "operators know users by name", "account.users": "operators list users",
 		"account.keys": "operators list keys",
-		"run.owner":    "operators know runs by their ids", "run.count": "the caller has found the user's run", "run.clear": "the same",
+		"erase.owner":  "operators know runs by their ids", "erase.count": "the caller has found the user's run", "erase.clear": "the same",
 		"rows.Sealed": "whether the server's key opens what is stored", "rows.CountInstalled": shared, "composio.count": shared,
 		"rows.DeleteInventory": shared, "rows.DeleteToolsets": shared, "composio.deleteAll": shared,
 		"account.byHash": "who the user is follows from the key", "account.purge": "expired keys of sandboxes, of all users",

@@ -188,6 +188,7 @@ func unsaid() map[string]string {
 		"Numbered pages reach the first":             "the limit is of a product of two parameters",
 		"The cursor is not valid.":                   "a cursor is what an answer gave",
 		"Invalid continuation token":                 "a token is what an answer gave",
+		"Execution expired":                          "a token holds for minutes only",
 		"tool_results lacks":                         "the calls are those of an answer",
 		"Ambiguous authentication headers":           "schemathesis sends a key and a made-up token at once; the document offers them as alternatives",
 		"What finished well has no error.":           "members that exclude each other",

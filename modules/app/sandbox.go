@@ -27,7 +27,7 @@ func (a *App) engine() (*sandbox.Engine, error) {
 		return nil, err
 	}
 	return sandbox.New(sandbox.Deps{
-		Driver: driver, Pool: s.Pool, MaxPool: a.maxPool(), MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
+		Driver: driver, Pool: sandbox.Pool{Min: s.Pool, Max: a.maxPool()}, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
 		PerOwner:     sandbox.Counts{Running: s.MaxPerUser, Queued: s.MaxQueuePerUser, Paused: s.MaxPausedPerUser},
 		QueueTimeout: queueTimeout, Logger: a.Logger,
 	}), nil

@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/erase"
 )
 
 type runBody struct {
@@ -108,13 +109,13 @@ func (c *cli) runShow() *cobra.Command {
 }
 
 // runByID finds a run of any user's, and what is kept of it.
-func runByID(ctx context.Context, a *app.App, id string) (who actor.Actor, held run.Holdings, err error) {
-	uid, err := a.Runs.Service.Owner(ctx, id)
+func runByID(ctx context.Context, a *app.App, id string) (who actor.Actor, held erase.Holdings, err error) {
+	uid, err := a.Erasure.Owner(ctx, id)
 	if err != nil {
 		return who, held, err
 	}
 	who = actor.Actor{UID: uid, Scope: actor.Full}
-	held, err = a.Runs.Service.Holdings(ctx, who, id)
+	held, err = a.Erasure.Holdings(ctx, who, id)
 	return who, held, err
 }
 
@@ -123,7 +124,7 @@ func (c *cli) runDelete() *cobra.Command {
 	return c.Deletion(s, func(ctx context.Context, a *app.App, id string) (shell.Doomed, error) {
 		who, held, err := runByID(ctx, a, id)
 		if err == nil && held.Open {
-			err = run.ErrRunning
+			err = erase.ErrRunning
 		}
 		return shell.Doomed{
 			What: "run " + id, Name: id,
@@ -137,7 +138,7 @@ func (c *cli) runDelete() *cobra.Command {
 				if err := a.Records.Service.ForgetOutputs(ctx, who, held.Calls); err != nil {
 					return err
 				}
-				return a.Runs.Service.Delete(ctx, who, id)
+				return a.Erasure.Delete(ctx, who, id)
 			},
 		}, err
 	})

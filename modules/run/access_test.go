@@ -20,7 +20,6 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	system := map[string]string{
 		"Renew":   "renews what a process runs, for all users",
-		"Owner":   "finds the user of a run, for operators",
 		"Expired": "is the reaper's, for all users",
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -57,13 +56,6 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.ErrorIs(t, err, run.ErrMissing)
 			_, err = s.Create(ctx, ben, run.CreateParams{CanvasID: canvas.CanvasID})
 			require.ErrorIs(t, err, run.ErrCanvasMissing)
-		},
-		"Holdings": func(ctx context.Context, t *testing.T) {
-			_, err := s.Holdings(ctx, ben, r.ResultID)
-			require.ErrorIs(t, err, run.ErrMissing)
-		},
-		"Delete": func(ctx context.Context, t *testing.T) {
-			require.ErrorIs(t, s.Delete(ctx, ben, r.ResultID), run.ErrMissing)
 		},
 		"Get": func(ctx context.Context, t *testing.T) {
 			_, foreign := s.Get(ctx, ben, r.ResultID, nil)

@@ -13,11 +13,7 @@ import (
 // Deps is what an engine needs.
 type Deps struct {
 	Driver Driver
-	// Pool is how many interpreters wait, ready, for the next jobs, at least.
-	// While jobs find none ready it grows to MaxPool, and shrinks again when
-	// they do not: by one each ShrinkEvery.
-	Pool, MaxPool int
-	ShrinkEvery   time.Duration
+	Pool   Pool
 	// MaxConcurrent is how many jobs run at once, MaxQueue how many more may
 	// wait for their turn, and QueueTimeout how long.
 	MaxConcurrent int
@@ -29,6 +25,14 @@ type Deps struct {
 	// is zero is a quarter of what all may, rounded up.
 	PerOwner Counts
 	Logger   *slog.Logger
+}
+
+// Pool is how many interpreters wait, ready, for the next jobs: Min at least.
+// While jobs find none ready it grows to Max, and shrinks again when they do
+// not: by one each ShrinkEvery.
+type Pool struct {
+	Min, Max    int
+	ShrinkEvery time.Duration
 }
 
 // Engine runs jobs in interpreters that are ready before they are needed. It
@@ -60,15 +64,15 @@ type Stats struct {
 
 // New returns an engine that does nothing until Start.
 func New(d Deps) *Engine {
-	d.Pool, d.MaxConcurrent = max(d.Pool, 0), max(d.MaxConcurrent, 1)
-	d.MaxPool = max(d.MaxPool, d.Pool)
-	if d.ShrinkEvery == 0 {
-		d.ShrinkEvery = shrinkEvery
+	d.Pool.Min, d.MaxConcurrent = max(d.Pool.Min, 0), max(d.MaxConcurrent, 1)
+	d.Pool.Max = max(d.Pool.Max, d.Pool.Min)
+	if d.Pool.ShrinkEvery == 0 {
+		d.Pool.ShrinkEvery = shrinkEvery
 	}
 	whole := Counts{Running: d.MaxConcurrent, Queued: d.MaxQueue, Paused: d.MaxPaused}
 	return &Engine{
-		deps: d, turns: newTurns(whole, d.PerOwner), idle: make(chan Capsule, d.MaxPool), taken: make(chan struct{}, 1),
-		stats: Stats{Pool: d.Pool},
+		deps: d, turns: newTurns(whole, d.PerOwner), idle: make(chan Capsule, d.Pool.Max), taken: make(chan struct{}, 1),
+		stats: Stats{Pool: d.Pool.Min},
 	}
 }
 
@@ -253,7 +257,7 @@ func (e *Engine) capsule(ctx context.Context) (Capsule, error) {
 	default:
 		e.count(func(s *Stats) {
 			s.Cold++
-			s.Pool = min(max(2*s.Pool, 1), e.deps.MaxPool)
+			s.Pool = min(max(2*s.Pool, 1), e.deps.Pool.Max)
 		})
 		select {
 		case e.taken <- struct{}{}:
@@ -269,7 +273,7 @@ const shrinkEvery = 30 * time.Second
 // shrink makes the pool smaller, unless a job found it empty since.
 func (e *Engine) shrink(cold *int) {
 	e.mu.Lock()
-	if e.stats.Cold == *cold && e.stats.Pool > e.deps.Pool {
+	if e.stats.Cold == *cold && e.stats.Pool > e.deps.Pool.Min {
 		e.stats.Pool--
 	}
 	*cold = e.stats.Cold
@@ -303,7 +307,7 @@ const (
 // refill keeps the pool full until the engine stops.
 func (e *Engine) refill(ctx context.Context) {
 	pause := firstPause
-	shrink := time.NewTicker(e.deps.ShrinkEvery)
+	shrink := time.NewTicker(e.deps.Pool.ShrinkEvery)
 	defer shrink.Stop()
 	cold := 0
 	for ctx.Err() == nil {

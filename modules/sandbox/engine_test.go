@@ -107,7 +107,7 @@ func job() sandbox.Job { return sandbox.Job{Code: "x", Timeout: time.Second} }
 func TestEngineFillsItsPoolAndRefillsIt(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
-	e := start(t, d, sandbox.Deps{Pool: 3, MaxConcurrent: 2})
+	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Min: 3}, MaxConcurrent: 2})
 	for range 3 {
 		<-d.told
 	}
@@ -124,7 +124,7 @@ func TestEngineFillsItsPoolAndRefillsIt(t *testing.T) {
 
 func TestEngineStartsColdWithoutAPool(t *testing.T) {
 	t.Parallel()
-	e := start(t, newDriver(), sandbox.Deps{Pool: 0, MaxConcurrent: 1})
+	e := start(t, newDriver(), sandbox.Deps{MaxConcurrent: 1})
 	_, err := e.Run(t.Context(), job())
 	require.NoError(t, err)
 	require.Equal(t, 1, e.Stats().Cold)
@@ -217,7 +217,7 @@ func TestEngineWithoutAWorkingDriver(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
 	d.refuse = errors.New("no namespaces here")
-	e := start(t, d, sandbox.Deps{Pool: 1, MaxConcurrent: 1})
+	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Min: 1}, MaxConcurrent: 1})
 	_, err := e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrUnavailable)
 	require.NotContains(t, err.Error(), "no namespaces here")
@@ -233,7 +233,7 @@ func TestEngineStopEndsJobs(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	deps := sandbox.Deps{Driver: d, Pool: 2, MaxConcurrent: 1, Logger: slog.New(slog.DiscardHandler), QueueTimeout: time.Minute, MaxQueue: 1}
+	deps := sandbox.Deps{Driver: d, Pool: sandbox.Pool{Min: 2}, MaxConcurrent: 1, Logger: slog.New(slog.DiscardHandler), QueueTimeout: time.Minute, MaxQueue: 1}
 	e := sandbox.New(deps)
 	_, err := e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrUnavailable, "before Start")
@@ -346,7 +346,7 @@ func TestPausesAreLimited(t *testing.T) {
 func TestPoolFollowsTheDemand(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
-	e := start(t, d, sandbox.Deps{Pool: 0, MaxPool: 4, MaxConcurrent: 8, ShrinkEvery: 10 * time.Millisecond})
+	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Max: 4, ShrinkEvery: 10 * time.Millisecond}, MaxConcurrent: 8})
 	hold := make(chan struct{})
 	d.program = func(context.Context, int) error {
 		<-hold

@@ -152,7 +152,7 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 	f.Module = tool.New(tool.Deps{
 		Records: f.records, Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
 		Executors: tool.Executors{rest.Kind: u},
-		Resources: &resource.Resolver{Deps: resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}},
+		Resources: resource.New(resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}),
 		Settings:  tool.Settings{ResultCap: resultCap, Timeout: 10 * time.Second, Now: f.clock},
 		Logger:    slog.New(slog.NewTextHandler(f.log, nil)),
 	})

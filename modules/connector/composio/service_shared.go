@@ -140,5 +140,5 @@ func (c *Connector) Lost(ctx context.Context, uid, key string) error {
 
 // audit keeps who connected an account, or ended that.
 func (c *Connector) audit(tx database.Tx, a actor.Actor, action, key string, detail map[string]string) error {
-	return audit.Write(tx, a, action, key, detail, c.deps.Now())
+	return audit.Write(tx, audit.Change{By: a, Action: action, Subject: key, Detail: detail}, c.deps.Now())
 }

@@ -48,9 +48,18 @@ func options(dir string) []string {
 // starts is in it, too.
 const gate = `read -r go <&3 || exit 1; exec 3<&-; exec "$0" "$@"`
 
-// openBox starts runsc with a command, whose sandbox reads input first.
-func openBox(spawner *guest.Spawner, group *guest.Group, runsc, dir string, input []byte, command ...string) (b *box, err error) {
-	b = &box{dir: dir, exited: make(chan struct{})}
+// site is where and how a box comes up.
+type site struct {
+	spawner *guest.Spawner
+	group   *guest.Group // nil for none
+	runsc   string
+	dir     string
+	input   []byte // what the sandbox reads first
+}
+
+// openBox starts runsc with a command.
+func openBox(at site, command ...string) (b *box, err error) {
+	b = &box{dir: at.dir, exited: make(chan struct{})}
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -75,13 +84,13 @@ func openBox(spawner *guest.Spawner, group *guest.Group, runsc, dir string, inpu
 	if err != nil {
 		return nil, fmt.Errorf("pipe: %w", err)
 	}
-	arguments := append(options(dir), command...)
-	b.cmd = exec.Command("/bin/sh", append([]string{"-c", gate, runsc}, arguments...)...) //nolint:noctx // it lives until Kill, longer than the context it starts under
+	arguments := append(options(at.dir), command...)
+	b.cmd = exec.Command("/bin/sh", append([]string{"-c", gate, at.runsc}, arguments...)...) //nolint:noctx // it lives until Kill, longer than the context it starts under
 	b.cmd.Dir, b.cmd.Env = "/", []string{}
 	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = in, told, failed
 	b.cmd.ExtraFiles = []*os.File{opened}
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := spawner.Start(b.cmd); err != nil {
+	if err := at.spawner.Start(b.cmd); err != nil {
 		b.cmd = nil
 		return nil, fmt.Errorf("start gVisor: %w", err)
 	}
@@ -89,11 +98,11 @@ func openBox(spawner *guest.Spawner, group *guest.Group, runsc, dir string, inpu
 		defer close(b.exited)
 		_ = b.cmd.Wait() // how it ended does not matter, only that it did
 	}()
-	if group != nil {
-		err = group.Add(b.cmd.Process.Pid)
+	if at.group != nil {
+		err = at.group.Add(b.cmd.Process.Pid)
 	}
 	if err == nil {
-		_, err = feed.Write(input) // less than a pipe holds
+		_, err = feed.Write(at.input) // less than a pipe holds
 	}
 	if err == nil {
 		_, err = open.WriteString("go\n")

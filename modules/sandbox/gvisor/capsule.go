@@ -71,7 +71,7 @@ func (c *capsule) start(ctx context.Context, runsc, image string) error {
 	if image != "" {
 		input, command = []byte{'g'}, []string{"restore", "--background", "--image-path=" + image}
 	}
-	c.box, err = openBox(d.host.Spawner, c.session.Group, runsc, dir, input, append(command, "--bundle="+dir, boxID)...)
+	c.box, err = openBox(site{d.host.Spawner, c.session.Group, runsc, dir, input}, append(command, "--bundle="+dir, boxID)...)
 	if err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ func (d *Driver) make(ctx context.Context, runsc, path string) (err error) {
 	if err := writeBundle(dir, d.bundle(slot, true)); err != nil {
 		return err
 	}
-	b, err := openBox(d.host.Spawner, nil, runsc, dir, d.greeting, "run", "--bundle="+dir, boxID)
+	b, err := openBox(site{spawner: d.host.Spawner, runsc: runsc, dir: dir, input: d.greeting}, "run", "--bundle="+dir, boxID)
 	if err != nil {
 		return err
 	}

@@ -92,10 +92,10 @@ func noFile(v any, path string) error {
 // file is a file in the form that a tool takes.
 func (r *Resolver) file(ctx context.Context, a actor.Actor, id, format, path string) (any, error) {
 	if format == "url" {
-		link, err := r.Files.Link(ctx, a, id, 0)
+		link, err := r.deps.Files.Link(ctx, a, id, 0)
 		return link.URL, inputError(err, path, id)
 	}
-	f, content, err := r.Files.Read(ctx, a, id, r.Limit)
+	f, content, err := r.deps.Files.Read(ctx, a, id, r.deps.Limit)
 	if err != nil {
 		return nil, inputError(err, path, id)
 	}

@@ -47,20 +47,20 @@ func (r *Resolver) Keep(ctx context.Context, a actor.Actor, o Origin, f File) (a
 	name := drive.CleanName(f.Name)
 	if o.Call.CanvasID != "" {
 		of := o.run()
-		saved, err := r.Files.Save(ctx, a, drive.Content{
+		saved, err := r.deps.Files.Save(ctx, a, drive.Content{
 			CanvasID: o.Call.CanvasID, Name: name, Body: bytes.NewReader(f.Content), Source: drive.Agent, ResultID: of.ResultID, Version: of.Version,
 		})
 		if err != nil {
 			return nil, err
 		}
-		return r.Files.Describe(a.UID, saved), nil
+		return r.deps.Files.Describe(a.UID, saved), nil
 	}
-	if err := r.Objects.Put(ctx, temporaryKey(a.UID, o.Call.CallID, o.Call.CreatedAt, name), bytes.NewReader(f.Content), f.Type); err != nil {
+	if err := r.deps.Objects.Put(ctx, temporaryKey(a.UID, o.Call.CallID, o.Call.CreatedAt, name), bytes.NewReader(f.Content), f.Type); err != nil {
 		return nil, err
 	}
 	return Temporary{
 		Temporary: true, Name: name, Type: f.Type, Size: len(f.Content), ExpiresAt: o.Call.CreatedAt.Add(life).Truncate(time.Second),
-		URL: r.Endpoint + "/v1/tool/call/file?toolCallId=" + url.QueryEscape(o.Call.CallID) + "&name=" + url.QueryEscape(name),
+		URL: r.deps.Endpoint + "/v1/tool/call/file?toolCallId=" + url.QueryEscape(o.Call.CallID) + "&name=" + url.QueryEscape(name),
 	}, nil
 }
 
@@ -74,10 +74,10 @@ var ErrGone = errors.New("there is no such temporary file")
 
 // Open returns a temporary file of a call. It returns ErrGone.
 func (r *Resolver) Open(ctx context.Context, a actor.Actor, callID string, created time.Time, name string) (File, error) {
-	if name != drive.CleanName(name) || !r.Now().Before(created.Add(life)) {
+	if name != drive.CleanName(name) || !r.deps.Now().Before(created.Add(life)) {
 		return File{}, ErrGone
 	}
-	content, err := objectstore.Read(ctx, r.Objects, temporaryKey(a.UID, callID, created, name), r.Limit)
+	content, err := objectstore.Read(ctx, r.deps.Objects, temporaryKey(a.UID, callID, created, name), r.deps.Limit)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return File{}, ErrGone
 	}
@@ -86,17 +86,17 @@ func (r *Resolver) Open(ctx context.Context, a actor.Actor, callID string, creat
 
 // Purge deletes the temporary files of all users that are over.
 func (r *Resolver) Purge(ctx context.Context) error {
-	keys, err := r.Objects.List(ctx, "temporary/")
+	keys, err := r.deps.Objects.List(ctx, "temporary/")
 	if err != nil {
 		return err
 	}
 	for _, key := range keys {
 		parts := strings.SplitN(key, "/", 3)
 		expires, err := strconv.ParseInt(parts[1], 10, 64)
-		if err == nil && r.Now().Unix() < expires {
+		if err == nil && r.deps.Now().Unix() < expires {
 			continue
 		}
-		if err := r.Objects.Delete(ctx, key); err != nil {
+		if err := r.deps.Objects.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
@@ -244,7 +244,7 @@ func (r *Resolver) fetch(ctx context.Context, o Origin, address string) (File, e
 		return File{}, err
 	}
 	req.Header.Set("User-Agent", "portico")
-	resp, err := r.Client.Do(req, o.Egress)
+	resp, err := r.deps.Client.Do(req, o.Egress)
 	if err != nil {
 		return File{}, err
 	}
@@ -254,12 +254,12 @@ func (r *Resolver) fetch(ctx context.Context, o Origin, address string) (File, e
 	}
 	size := resp.ContentLength
 	if size < 0 {
-		size = r.Limit
+		size = r.deps.Limit
 	}
-	if err := budget.Take(ctx, min(size, r.Limit)); err != nil {
+	if err := budget.Take(ctx, min(size, r.deps.Limit)); err != nil {
 		return File{}, err
 	}
-	content, err := read(resp.Body, r.Limit)
+	content, err := read(resp.Body, r.deps.Limit)
 	if err != nil {
 		return File{}, err
 	}

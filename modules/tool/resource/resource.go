@@ -48,7 +48,10 @@ type Deps struct {
 }
 
 // Resolver carries files.
-type Resolver struct{ Deps }
+type Resolver struct{ deps Deps }
+
+// New returns a resolver and starts nothing.
+func New(d Deps) *Resolver { return &Resolver{deps: d} }
 
 // File is bytes that are no JSON and no text.
 type File struct {

@@ -76,19 +76,23 @@ func (w *web) Do(r *http.Request, _ []netip.Prefix) (*http.Response, error) {
 
 type fixture struct {
 	*resource.Resolver
-	files *files
-	web   *web
-	now   time.Time
+	objects objectstore.Store
+	files   *files
+	web     *web
+	now     time.Time
 }
 
-func setup(t *testing.T) *fixture {
+func setup(t *testing.T) *fixture { return limited(t, 100) }
+
+// limited is a fixture whose largest file has limit bytes.
+func limited(t *testing.T, limit int64) *fixture {
 	t.Helper()
 	objects, err := objectstore.NewFolder(t.TempDir())
 	require.NoError(t, err)
-	f := &fixture{files: &files{}, web: &web{}, now: time.Now()}
-	f.Resolver = &resource.Resolver{Deps: resource.Deps{
-		Files: f.files, Client: f.web, Objects: objects, Limit: 100, Endpoint: "https://portico", Now: func() time.Time { return f.now },
-	}}
+	f := &fixture{objects: objects, files: &files{}, web: &web{}, now: time.Now()}
+	f.Resolver = resource.New(resource.Deps{
+		Files: f.files, Client: f.web, Objects: objects, Limit: limit, Endpoint: "https://portico", Now: func() time.Time { return f.now },
+	})
 	return f
 }
 
@@ -143,8 +147,7 @@ func TestInputs(t *testing.T) {
 	}
 	_, err := f.Inputs(t.Context(), ben, nil, json.RawMessage(schema), map[string]any{"text": "df-text"})
 	require.ErrorIs(t, err, resource.ErrInput, "the file is another user's")
-	f.Limit = 3
-	_, err = f.Inputs(t.Context(), anna, nil, json.RawMessage(schema), map[string]any{"text": "df-text"})
+	_, err = limited(t, 3).Inputs(t.Context(), anna, nil, json.RawMessage(schema), map[string]any{"text": "df-text"})
 	require.ErrorIs(t, err, resource.ErrInput)
 }
 
@@ -212,7 +215,7 @@ func TestTemporaryFiles(t *testing.T) {
 	_, err = f.Open(t.Context(), anna, from.Call.CallID, from.Call.CreatedAt, file.Name)
 	require.ErrorIs(t, err, resource.ErrGone)
 	require.NoError(t, f.Purge(t.Context()))
-	keys, err := f.Objects.List(t.Context(), "temporary/")
+	keys, err := f.objects.List(t.Context(), "temporary/")
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }

@@ -55,5 +55,5 @@ type Service struct {
 
 // audit keeps who changed a credential.
 func (s *Service) audit(tx database.Tx, a actor.Actor, action, subject string, detail map[string]string) error {
-	return audit.Write(tx, a, action, subject, detail, s.now())
+	return audit.Write(tx, audit.Change{By: a, Action: action, Subject: subject, Detail: detail}, s.now())
 }

@@ -69,7 +69,7 @@ func (s *Service) Delete(ctx context.Context, key string) error {
 		if err := s.connections.Forget(tx, key, now); err != nil {
 			return err
 		}
-		return audit.Write(tx, actor.Actor{UID: audit.Operator}, "toolset.delete", key, nil, now)
+		return audit.Write(tx, audit.Change{By: actor.Actor{UID: audit.Operator}, Action: "toolset.delete", Subject: key}, now)
 	})
 }
 

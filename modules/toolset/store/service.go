@@ -107,7 +107,7 @@ func (s *Service) auditCredential(tx database.Tx, key string, changed bool) erro
 	if !changed {
 		return nil
 	}
-	return audit.Write(tx, actor.Actor{UID: audit.Operator}, "inventory.credential", key, nil, s.now())
+	return audit.Write(tx, audit.Change{By: actor.Actor{UID: audit.Operator}, Action: "inventory.credential", Subject: key}, s.now())
 }
 
 func (s *Service) inventoryOf(i Spec, now time.Time) rows.Inventory {

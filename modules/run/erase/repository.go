@@ -1,10 +1,41 @@
-package run
+package erase
 
 import (
 	"errors"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/modules/run"
 )
+
+// repository is the tables action_results, run_events, action_messages and
+// tool_call_results.
+type repository struct{}
+
+// runRow is what deleting a run needs of it.
+type runRow struct {
+	PK       int64 `gorm:"primaryKey"`
+	ResultID string
+	Version  int
+	UID      string
+	Status   string
+}
+
+// TableName implements gorm's Tabler.
+func (runRow) TableName() string { return "action_results" }
+
+type eventRow struct {
+	ResultID string
+}
+
+// TableName implements gorm's Tabler.
+func (eventRow) TableName() string { return "run_events" }
+
+type messageRow struct {
+	ResultID string
+}
+
+// TableName implements gorm's Tabler.
+func (messageRow) TableName() string { return "action_messages" }
 
 // callRow is what deleting a run needs of a call's record.
 type callRow struct {
@@ -17,16 +48,16 @@ func (callRow) TableName() string { return "tool_call_results" }
 
 // owner finds the user of a run. For operators: they know runs by their ids.
 func (repository) owner(h database.Handle, resultID string) (string, error) {
-	var r row
+	var r runRow
 	err := database.Unscoped(h).Where("result_id = ?", resultID).Take(&r).Error
 	if errors.Is(err, database.ErrNotFound) {
-		return "", ErrMissing.Do("List the runs of a user with `portico run list --user NAME`.")
+		return "", run.ErrMissing.Do("List the runs of a user with `portico run list --user NAME`.")
 	}
 	return r.UID, err
 }
 
-func (repository) versions(h database.Handle, uid, resultID string) ([]row, error) {
-	var rows []row
+func (repository) versions(h database.Handle, uid, resultID string) ([]runRow, error) {
+	var rows []runRow
 	err := database.Lock(database.Scoped(h, uid)).Where("result_id = ?", resultID).Order("version").Find(&rows).Error
 	return rows, err
 }
@@ -54,7 +85,7 @@ func (repository) clear(tx database.Tx, model any, resultID string) error {
 }
 
 func (repository) delete(tx database.Tx, uid, resultID string) error {
-	return database.Scoped(tx.Handle, uid).Where("result_id = ?", resultID).Delete(&row{}).Error
+	return database.Scoped(tx.Handle, uid).Where("result_id = ?", resultID).Delete(&runRow{}).Error
 }
 
 // changeCalls changes the records of a run's calls that are not deleted.

@@ -1,18 +1,42 @@
-package run
+// Package erase deletes runs that have ended, with what was said in them.
+package erase
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/run"
 )
 
 // ErrRunning is the refusal to delete a run in which something happens.
 var ErrRunning = errs.New(errs.Conflict, "The run has not ended.").
 	Do("Abort it with POST /v1/action/abort, or wait for its end.")
+
+// Deps is what the service needs.
+type Deps struct {
+	DB  *database.DB
+	Now func() time.Time
+}
+
+// Service deletes runs.
+type Service struct {
+	db   *database.DB
+	now  func() time.Time
+	rows repository
+}
+
+// New returns a service and starts nothing.
+func New(d Deps) *Service {
+	if d.Now == nil {
+		d.Now = database.Now
+	}
+	return &Service{db: d.DB, now: d.Now}
+}
 
 // Holdings are what is kept of a run, over all of its versions.
 type Holdings struct {
@@ -23,13 +47,13 @@ type Holdings struct {
 	Open bool
 }
 
-// Owner is the user of a run. It returns ErrMissing where there is no such run,
+// Owner is the user of a run. It returns run.ErrMissing where there is no such run,
 // and is for operators.
 func (s *Service) Owner(ctx context.Context, resultID string) (string, error) {
-	return s.repo.owner(s.db.Read(ctx), resultID)
+	return s.rows.owner(s.db.Read(ctx), resultID)
 }
 
-// Holdings counts what is kept of a run of the actor's. It returns ErrMissing
+// Holdings counts what is kept of a run of the actor's. It returns run.ErrMissing
 // where there is none.
 func (s *Service) Holdings(ctx context.Context, a actor.Actor, resultID string) (Holdings, error) {
 	var held Holdings
@@ -41,26 +65,26 @@ func (s *Service) Holdings(ctx context.Context, a actor.Actor, resultID string) 
 }
 
 func (s *Service) holdings(h database.Handle, uid, resultID string) (Holdings, error) {
-	versions, err := s.repo.versions(h, uid, resultID)
+	versions, err := s.rows.versions(h, uid, resultID)
 	if err != nil {
 		return Holdings{}, fmt.Errorf("read run: %w", err)
 	}
 	if len(versions) == 0 {
-		return Holdings{}, ErrMissing
+		return Holdings{}, run.ErrMissing
 	}
 	held := Holdings{Versions: int64(len(versions))}
-	held.Open = slices.ContainsFunc(versions, func(r row) bool { return !Status(r.Status).Final() })
-	executing, err := s.repo.executing(h, uid, resultID)
+	held.Open = slices.ContainsFunc(versions, func(r runRow) bool { return !run.Status(r.Status).Final() })
+	executing, err := s.rows.executing(h, uid, resultID)
 	if err != nil {
 		return Holdings{}, fmt.Errorf("count calls: %w", err)
 	}
 	held.Open = held.Open || executing > 0
 	for model, n := range map[any]*int64{&eventRow{}: &held.Events, &messageRow{}: &held.Messages} {
-		if *n, err = s.repo.count(h, model, resultID); err != nil {
+		if *n, err = s.rows.count(h, model, resultID); err != nil {
 			return Holdings{}, fmt.Errorf("count what is kept of a run: %w", err)
 		}
 	}
-	if held.Calls, err = s.repo.callsOf(h, uid, resultID); err != nil {
+	if held.Calls, err = s.rows.callsOf(h, uid, resultID); err != nil {
 		return Holdings{}, fmt.Errorf("read calls: %w", err)
 	}
 	return held, nil
@@ -80,18 +104,18 @@ func (s *Service) Delete(ctx context.Context, a actor.Actor, resultID string) er
 			return ErrRunning
 		}
 		now := s.now()
-		err = s.repo.changeCalls(tx, a.UID, resultID, map[string]any{
+		err = s.rows.changeCalls(tx, a.UID, resultID, map[string]any{
 			"input": "{}", "output": "{}", "error": nil, "step_name": nil, "idempotency_key": nil, "request_hash": nil, "updated_at": now, "deleted_at": now,
 		})
 		if err != nil {
 			return fmt.Errorf("clear calls: %w", err)
 		}
 		for _, model := range []any{&eventRow{}, &messageRow{}} {
-			if err := s.repo.clear(tx, model, resultID); err != nil {
+			if err := s.rows.clear(tx, model, resultID); err != nil {
 				return fmt.Errorf("delete what is kept of a run: %w", err)
 			}
 		}
-		if err := s.repo.delete(tx, a.UID, resultID); err != nil {
+		if err := s.rows.delete(tx, a.UID, resultID); err != nil {
 			return fmt.Errorf("delete run: %w", err)
 		}
 		return nil

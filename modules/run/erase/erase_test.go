@@ -1,0 +1,118 @@
+package erase_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/erase"
+)
+
+var anna, ben = actor.Actor{UID: "u-anna"}, actor.Actor{UID: "u-ben"}
+
+func services(t *testing.T, db *database.DB) (*run.Service, *erase.Service) {
+	t.Helper()
+	for _, a := range []actor.Actor{anna, ben} {
+		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, ?)", a.UID, a.UID).Error
+		}))
+	}
+	return run.New(run.Deps{DB: db, Owner: "pod-1", Lease: time.Minute}).Service, erase.New(erase.Deps{DB: db})
+}
+
+func create(t *testing.T, s *run.Service, a actor.Actor, p run.CreateParams) run.Run {
+	t.Helper()
+	r, err := s.Create(t.Context(), a, p)
+	require.NoError(t, err)
+	return r
+}
+
+func finish(t *testing.T, db *database.DB, s *run.Service, r run.Run, f run.Finish) error {
+	t.Helper()
+	return db.InTx(t.Context(), func(tx database.Tx) error { return s.Finish(t.Context(), tx, r.Ref(), f) })
+}
+
+// Another user's run is none, whatever is asked of it. Owner is for operators.
+func TestNoMethodReachesAnotherUser(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		runs, s := services(t, db)
+		r := create(t, runs, anna, run.CreateParams{Title: "hers"})
+		require.NoError(t, finish(t, db, runs, r, run.Finish{Status: run.Done}))
+		tries := map[string]func(){
+			"Holdings": func() {
+				_, err := s.Holdings(t.Context(), ben, r.ResultID)
+				require.ErrorIs(t, err, run.ErrMissing)
+			},
+			"Delete": func() { require.ErrorIs(t, s.Delete(t.Context(), ben, r.ResultID), run.ErrMissing) },
+			"Owner":  func() {},
+		}
+		for method := range reflect.TypeFor[*erase.Service]().Methods() {
+			try, tried := tries[method.Name]
+			require.True(t, tried, "%s is not tried as another user", method.Name)
+			try()
+		}
+		_, err := runs.Get(t.Context(), anna, r.ResultID, nil)
+		require.NoError(t, err, "it is still there")
+	})
+}
+
+// A run goes with all of its versions when it has ended, and its calls lose what
+// was said in them.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		runs, s := services(t, db)
+		ctx := t.Context()
+		other := create(t, runs, anna, run.CreateParams{Title: "another"})
+		first := create(t, runs, anna, run.CreateParams{Title: "hers"})
+		insert := func(callID, resultID, status string) {
+			t.Helper()
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
+				return database.Unscoped(tx.Handle).Exec(`INSERT INTO tool_call_results (result_id, call_id, uid, toolset_id, tool_name, input, output, status, idempotency_key)
+					VALUES (?, ?, 'u-anna', 'demo', 'x', '{"secret":1}', '{"secret":2}', ?, ?)`, resultID, callID, status, callID).Error
+			}))
+		}
+		change := func(sql string) {
+			t.Helper()
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error { return database.Unscoped(tx.Handle).Exec(sql).Error }))
+		}
+		insert("call-1", first.ResultID, "executing")
+		insert("call-2", other.ResultID, "completed")
+		require.ErrorIs(t, s.Delete(ctx, anna, first.ResultID), erase.ErrRunning)
+		require.NoError(t, finish(t, db, runs, first, run.Finish{Status: run.Done}))
+		require.ErrorIs(t, s.Delete(ctx, anna, first.ResultID), erase.ErrRunning, "a call of it executes")
+		change("UPDATE tool_call_results SET status = 'completed' WHERE call_id = 'call-1'")
+		second := create(t, runs, anna, run.CreateParams{ResultID: first.ResultID})
+		require.ErrorIs(t, s.Delete(ctx, anna, first.ResultID), erase.ErrRunning, "its second version runs")
+		require.NoError(t, finish(t, db, runs, second, run.Finish{Status: run.Aborted}))
+
+		held, err := s.Holdings(ctx, anna, first.ResultID)
+		require.NoError(t, err)
+		require.Equal(t, erase.Holdings{Versions: 2, Events: 4, Calls: []string{"call-1"}}, held)
+		require.NoError(t, s.Delete(ctx, anna, first.ResultID))
+		_, err = runs.Get(ctx, anna, first.ResultID, nil)
+		require.ErrorIs(t, err, run.ErrMissing)
+		_, err = s.Owner(ctx, first.ResultID)
+		require.ErrorIs(t, err, run.ErrMissing)
+		require.ErrorIs(t, s.Delete(ctx, anna, first.ResultID), run.ErrMissing)
+
+		count := func(sql string) (n int) {
+			t.Helper()
+			require.NoError(t, database.Unscoped(db.Read(ctx)).Raw(sql).Scan(&n).Error)
+			return n
+		}
+		require.Equal(t, 1, count("SELECT count(*) FROM tool_call_results WHERE call_id = 'call-1' AND input = '{}' AND output = '{}' AND deleted_at IS NOT NULL AND idempotency_key IS NULL"))
+		require.Equal(t, 1, count("SELECT count(*) FROM tool_call_results WHERE input LIKE '%secret%'"), "calls of another run stay")
+		require.Equal(t, 1, count("SELECT count(*) FROM run_events"))
+		owner, err := s.Owner(ctx, other.ResultID)
+		require.NoError(t, err)
+		require.Equal(t, anna.UID, owner)
+	})
+}
