@@ -5,6 +5,7 @@ package testenv
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -29,6 +30,19 @@ func Need(t testing.TB, name, how string) string {
 		Missing(t, name+" is not set: make test sets it, and "+how)
 	}
 	return value
+}
+
+// Sandbox is for tests that run programs: they need bubblewrap and the file
+// system that tools/setup.sh builds for sandboxes at root.
+func Sandbox(t testing.TB, root string) {
+	t.Helper()
+	_, err := exec.LookPath("bwrap")
+	if err == nil {
+		_, err = os.Stat(root)
+	}
+	if err != nil {
+		Missing(t, "there is no sandbox here ("+err.Error()+"): run tools/setup.sh")
+	}
 }
 
 // Missing ends a test whose machine lacks something; says is what and where it

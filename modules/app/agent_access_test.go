@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/repl"
@@ -20,6 +21,7 @@ import (
 // Every method of the agents and the interpreters is tried on another user's
 // things.
 func TestAgentsOfAnotherUser(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, "- output: [{text: Hello.}]")
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)
@@ -86,6 +88,7 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 // Interpreters give way to each other and end by themselves; what they had is
 // gone then, and the next code is told.
 func TestInterpretersAreBounded(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "AGENT_MAX_INTERPRETERS=2", "AGENT_MAX_INTERPRETERS_PER_USER=2", "AGENT_INTERPRETER_IDLE=10s")
 	users, err := s.app.Accounts.Service.Users(t.Context())

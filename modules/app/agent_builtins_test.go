@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // program is the call of a program in a script, as the tool of that name.
@@ -40,6 +41,7 @@ func TestPTCOnMeansOn(t *testing.T) {
 // Programs call the server's own tools that only read: as children of the
 // program, for nothing, and of the run's user and canvas alone.
 func TestBuiltinsInCode(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: ["get_time(", "read_tool_result(call_id: str)", "list_files("]
@@ -80,6 +82,7 @@ print("create_chart" in globals(), "complete" in globals(), "python_repl" in glo
 // An earlier result that the model was given in part comes whole in code, as a
 // value.
 func TestWholeResultsInCode(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - on: First
@@ -108,11 +111,13 @@ print(type(whole).__name__, len(whole["stdout"]), whole["status"])
 // run, however many tools there are; all of them, and the server's own, work in
 // programs.
 func TestMinimalBuiltins(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	minimalBuiltins(t, "false", 1)
 }
 
 func TestMinimalBuiltinsWithLifecycleTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	minimalBuiltins(t, "true", 4)
 }

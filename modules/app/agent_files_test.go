@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
@@ -36,6 +37,7 @@ func names(files []driveFile) string {
 // file of the canvas, what failed code writes is not; a chart is drawn of a
 // table, with empty texts for what is left out (docs/wire/refly.md#charts).
 func TestAgentWorksWithFiles(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: ["Files: the run belongs to a canvas"]
@@ -119,6 +121,7 @@ func TestAgentWithoutCanvas(t *testing.T) {
 // canvas, another user and a reset begin anew. Tools are called from it, as
 // children of the code that calls.
 func TestInterpreter(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	cell := func(code string) string {
 		text, err := json.Marshal(map[string]any{"code": code, "reset": nil, "timeout": nil})
@@ -356,6 +359,7 @@ func TestCallersAreEnforced(t *testing.T) {
 // A file that a toolset is read from changes while a run works: the next
 // request, and the next program, have the new tools.
 func TestToolsetsChangeDuringARun(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: ["tool_0("]

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // lifecycleEnding is a run that the model ended with a tool.
@@ -124,6 +126,7 @@ func TestLifecycleToolsAreOffByDefault(t *testing.T) {
 // A toolset that does not work, or stops working during a run, is told to the
 // user: in the stream and in the record of the run.
 func TestMissingToolsetsAreToldToTheUser(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: ["do not work at the moment: nothing"]

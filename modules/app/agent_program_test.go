@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // outputs are what the model was given back, in order; nothing that it wrote
@@ -55,6 +56,7 @@ func TestAFailedProgramGivesItsOutputAndTraceback(t *testing.T) {
 // A program ends at its time limit, the usual one or its own, with everything
 // that it started; what it had printed comes back.
 func TestAgentProgramsHaveATimeLimit(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	model, env := script(t, `
 - output: [`+programCall(t, "execute_code", "import subprocess, sys, time\nsubprocess.Popen(['sleep', '100'])\nprint('be' + 'gun', flush=True)\nprint('care' + 'ful', file=sys.stderr, flush=True)\ntime.sleep(100)")+`]
@@ -77,6 +79,7 @@ func TestAgentProgramsHaveATimeLimit(t *testing.T) {
 // Two programs of one answer in a canvas run one after the other: each finds
 // what the one before left. Without a canvas they run at once.
 func TestProgramsOfOneCanvasDoNotOverwriteEachOther(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	add := programCall(t, "execute_code", "import os, time\nold = open('n.txt').read() if os.path.exists('n.txt') else ''\ntime.sleep(1)\nopen('n.txt', 'w').write(old + 'x')\nprint(len(old) + 1, time.time())")
 	model, env := script(t, `
@@ -124,6 +127,7 @@ func TestRequestsNarrowThePolicy(t *testing.T) {
 // What a model writes and what tools return is in no line of the log; where the
 // operator asks for the model's output, it is there without credentials.
 func TestLogsHoldNoSecrets(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	const canary = "c4n4ry"
 	_, env := script(t, `

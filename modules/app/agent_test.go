@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // script starts a scripted model and returns it with what configures a server
@@ -98,6 +99,7 @@ func (s *instance) finished(t *testing.T, key, id string) result {
 // printed and answers. What the tools returned is in no request to the model,
 // and everything is shown live and written down.
 func TestAgentWritesCode(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	model, env := script(t, `
 - expect: [execute_code, search_tools, "Classes: import them as the toolset says, from refly_tools.", "get_weather", "What is the weather"]
@@ -189,6 +191,7 @@ func count(list []string, want string) (n int) {
 // With PTC off, a model gets the tools themselves, with their whole schemas,
 // and no way to run code; it is billed the same.
 func TestAgentWithoutCode(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: [demo_get_weather, get_time]
@@ -214,6 +217,7 @@ func TestAgentWithoutCode(t *testing.T) {
 
 // The record of a run says what it was and what was asked.
 func TestWhatARunRecords(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, "- output: [{text: Hello.}]")
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)
@@ -234,6 +238,7 @@ func TestWhatARunRecords(t *testing.T) {
 // An abort ends the model's tools, from any server; a run of somebody else's
 // cannot be seen, watched or ended.
 func TestAgentAborted(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - output: [{call: {name: execute_code, arguments: {code: "print('on', flush=True)\nimport time; time.sleep(100)", timeout: null}}}]
@@ -265,6 +270,7 @@ func TestAgentAborted(t *testing.T) {
 }
 
 func TestAgentFailures(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, "- fail: [{status: 400, code: model_not_found, message: no such model}]\n  output: [{text: Fine now.}]\n")
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)
@@ -304,6 +310,7 @@ func TestAgentFailures(t *testing.T) {
 // runs of the other finish untouched; those of the dead one end with an error
 // on the streams of the survivor, and can be run again.
 func TestAgentsOfAKilledProcess(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(0.7); print('mark')", timeout: null}}}]
@@ -357,6 +364,7 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 // What a model can look up: the whole of an earlier result, and earlier runs;
 // nobody else's.
 func TestAgentReadsWhatWas(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - output: [{call: {name: help, arguments: {name: demo.get_weather}}}, {call: {name: help, arguments: {name: nothing}}}, {call: {name: search_tools, arguments: {query: "weather city"}}}, {call: {name: search_tools, arguments: {query: zzz}}}]

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 const (
@@ -208,6 +210,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 }
 
 func TestCodeKeepsTheHouseRules(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join(root, s.path))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
@@ -84,6 +85,7 @@ func parrots(domain string) map[string]string {
 // Credentials of upstreams are nowhere. What a user sends and gets is in their
 // own records, and not in the log, in numbers, or with other users.
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(parrot))
 	t.Cleanup(upstream.Close)

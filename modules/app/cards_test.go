@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // card is what a frontend draws of a message: words, or a tool call.
@@ -125,6 +126,7 @@ func (s *instance) events(t *testing.T, id, after string) []map[string]any {
 // A run with two hundred calls of a program is the same list of cards live, from
 // the middle on, and read again; so is one that nobody watches.
 func TestALargeRunIsDrawnTheSame(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	program := `
 for n in range(200):
@@ -175,6 +177,7 @@ print("made")
 // Whatever becomes of a call, it is one card from the first word that the model
 // writes of it to its end, and the same one when the run is read again.
 func TestEveryCallOfAnAgentIsOneCard(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - break: 1
@@ -243,6 +246,7 @@ func TestEveryCallOfAnAgentIsOneCard(t *testing.T) {
 // What a request selects of a toolset is all that the run can call: plainly and
 // in programs, however these name it.
 func TestARunCallsOnlyWhatIsSelected(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	model, env := script(t, `
 - on: Plain
@@ -288,6 +292,7 @@ print("function", "list_cities" in globals())
 // Each item of a list may cost a warning, an event or a query, so that both
 // routes refuse long ones.
 func TestARunIsAskedForWithinBounds(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, "- output: [{text: Done.}]\n")
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // texts are the text files of the repository, by path. Built things, data, what
@@ -64,6 +66,7 @@ func suspects(text string) bool {
 
 // A reader can open everything that a comment or a document refers to.
 func TestNothingCitesWhatIsNotHere(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for file, text := range texts(t) {
 		if !suspects(text) {
@@ -99,6 +102,7 @@ func anchors(text string) []string {
 // What a citation, or a link between documents, names is there: the document
 // and the heading.
 func TestCitationsLeadSomewhere(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	all, cited := texts(t), 0
 	check := func(by, document, heading string) {

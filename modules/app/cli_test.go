@@ -13,6 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/cli"
 	sdkgen "github.com/portico-run/portico/sdkgen/cli"
 )
@@ -28,6 +29,7 @@ func portico(t *testing.T, env []string, args ...string) (code int, out, errs st
 // The SDK that sdkgen publishes comes into force, and so does the policy,
 // without a restart.
 func TestConfigurationFileTakesEffect(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "portico.yaml")
@@ -66,6 +68,7 @@ func TestConfigurationFileTakesEffect(t *testing.T) {
 }
 
 func TestSecondStartKeepsTheData(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	url := databasetest.EmptyURL(t, database.SQLite)
 	first := serveWith(t, environ(t, url))

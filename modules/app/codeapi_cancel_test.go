@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 const headerRequest = "X-LibreChat-Code-Request-ID"
@@ -23,6 +24,7 @@ print("ran")`
 // Once the cancelling request is answered, no line of the program runs, also
 // when a continuation with its results comes at once.
 func TestCancelWinsOverAContinuation(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	for i := range 20 {
@@ -43,6 +45,7 @@ func TestCancelWinsOverAContinuation(t *testing.T) {
 // The same when both requests are on their way at once: what has not happened
 // when the cancelling one is answered does not happen afterwards.
 func TestCancelWinsOverAContinuationOnItsWay(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	const calls = "SELECT count(*) FROM tool_call_results WHERE tool_name = 'get_weather'"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // ref names a file of an answer to a program, under another name if that is set.
@@ -29,6 +30,7 @@ func (f file) ref(name string) map[string]any {
 // they are listed, downloaded and found by the next program there, also when
 // the run fails, and are gone from it without being gone from where they are.
 func TestInputsBelongToTheSession(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		up := s.upload("/upload", map[string]string{"in.txt": "content"}).uploaded(t)
@@ -57,6 +59,7 @@ func TestInputsBelongToTheSession(t *testing.T) {
 
 // Using a file keeps the session that holds it, however long it is used.
 func TestUsedFilesDoNotExpire(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		up := s.upload("/upload", map[string]string{"in.txt": "content"}).uploaded(t)
@@ -70,6 +73,7 @@ func TestUsedFilesDoNotExpire(t *testing.T) {
 // Files of a program that failed are not kept: nobody knows how complete they
 // are.
 func TestFilesOfFailedProgramsAreNotKept(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		const code = "open('made.txt', 'w').write('half')\n1/0"
@@ -92,6 +96,7 @@ func TestFilesOfFailedProgramsAreNotKept(t *testing.T) {
 // anything runs, with the names that the request gave them. Nothing tells a
 // foreign file from one that was deleted, expired or never was.
 func TestMissingFilesAreNamed(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")
@@ -178,6 +183,7 @@ func (zero) Read(p []byte) (int, error) {
 // Files that are too large together are refused by what is known of them, and
 // one that fits goes into the sandbox in pieces: the server holds neither.
 func TestLargeInputsAreNotHeld(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	listen := freeAddress(t)
 	p := spawn(t, environ(t, databasetest.URL(t, database.SQLite), "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen, "LOG_LEVEL=error"))
@@ -215,6 +221,7 @@ func TestLargeInputsAreNotHeld(t *testing.T) {
 
 // A file that a session has of another one is its user's as any other.
 func TestLinksOfAnotherUser(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")

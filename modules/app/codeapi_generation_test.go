@@ -10,12 +10,14 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // Clients are answered by what they send with their program. A key alone, which
 // a proxy may have added, makes nobody an older client. Continuations bring a
 // token and no more, so that a program remembers how its caller is answered.
 func TestGenerationsAreKnownByWhatTheySend(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_AUTH=false", "CODEAPI_MAX_ROUNDS=1")
 	up := s.upload("/upload", map[string]string{"in.txt": "x"}).uploaded(t)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // ended is an answer of the code interpreter API.
@@ -99,6 +100,7 @@ func tools(names ...string) []map[string]any {
 }
 
 func TestExecLanguagesAndFailures(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		for _, c := range []struct {
@@ -153,6 +155,7 @@ func TestExecLanguagesAndFailures(t *testing.T) {
 }
 
 func TestCodeCredentials(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	program := map[string]any{"lang": "py", "code": "print(1)"}
@@ -207,6 +210,7 @@ func (a answer) uploaded(t *testing.T) uploaded {
 }
 
 func TestFilesInAndOut(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		a := s.upload("/upload", map[string]string{"data.csv": "a,b\n1,2\n"}, "kind", "user", "id", "user-1", "entity_id", "old")
@@ -313,6 +317,7 @@ func TestUploads(t *testing.T) {
 }
 
 func TestProgramsPauseAndContinue(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		e, rounds := s.drive(map[string]any{"tools": tools("get-weather", "for", "123data", "my tool"), "timeout": 60000, "code": `
@@ -343,6 +348,7 @@ open("made.txt", "w").write("made")`})
 }
 
 func TestErrorsOfTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	for code, want := range map[string]string{
@@ -376,6 +382,7 @@ func TestErrorsOfTools(t *testing.T) {
 
 // A megabyte each way arrives as it was.
 func TestLargeCalls(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_MAX_RESULT=2MiB", "CODEAPI_MAX_STATE=4MiB")
 	e := s.code("/exec/programmatic", map[string]any{"code": "r = await ask(t='ä' * (1 << 20))\nprint(len(r['input']['t']), r['input']['t'] == 'ä' * (1 << 20))", "tools": tools("ask")})
@@ -393,6 +400,7 @@ func TestLargeCalls(t *testing.T) {
 }
 
 func TestContinuationTokens(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")
@@ -459,6 +467,7 @@ func TestContinuationTokens(t *testing.T) {
 
 // Of many continuations at once one goes on.
 func TestConcurrentContinuations(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	e := s.code("/exec/programmatic", map[string]any{"code": "await ask()\nimport time; time.sleep(0.3)\nprint('once')", "tools": tools("ask")})
@@ -484,6 +493,7 @@ func TestConcurrentContinuations(t *testing.T) {
 }
 
 func TestLimitsOfPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_MAX_ROUNDS=3", "CODEAPI_IDLE_MS=3s", "CODEAPI_MAX_TOOLS=4", "CODEAPI_MAX_CALLS=10")
 	loop := map[string]any{"code": "import sys\nprint('out')\nfor n in range(4): await ask(n=n)", "tools": tools("ask")}
@@ -555,6 +565,7 @@ print(channel.request("/v1/tool/execute", {"X-API-Key": "x"}, b"{}")[0])`})
 
 // A caller that goes away, or cancels, frees the process.
 func TestLeavingEndsPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	gone := func() bool {
@@ -608,6 +619,7 @@ func TestLeavingEndsPrograms(t *testing.T) {
 
 // Another user does not find sessions, files or programs, nor learns of them.
 func TestCodeOfAnotherUser(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")
@@ -631,6 +643,7 @@ func TestCodeOfAnotherUser(t *testing.T) {
 
 // Sessions survive a restart; programs that were paused do not, and say so.
 func TestCodeAfterARestart(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
@@ -656,6 +669,7 @@ func TestCodeAfterARestart(t *testing.T) {
 // A server that is killed takes its paused programs along. The next one knows
 // that there was one, and what it cannot know it does not say.
 func TestLostPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
@@ -681,6 +695,7 @@ func TestLostPrograms(t *testing.T) {
 // A continuation that reaches another process of the deployment is refused, and
 // the program goes on where it is held.
 func TestContinuationsAtAnotherProcess(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		e := s.code("/exec/programmatic", map[string]any{"code": "await ask()\nprint('ran')", "tools": tools("ask")})
@@ -698,6 +713,7 @@ func TestContinuationsAtAnotherProcess(t *testing.T) {
 // The caller's tools and those of a toolset work in one program, which is
 // recorded and billed as any other.
 func TestToolsetsInProgramsThatPause(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		e, rounds := s.drive(map[string]any{"toolsets": []string{"demo"}, "tools": tools("ask"), "code": `
@@ -719,6 +735,7 @@ except ToolExecutionError as e: print(e)`})
 
 // Many programs are paused at once and continued in any order.
 func TestManyPausedPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=8", "SANDBOX_MAX_PAUSED_PER_USER=500")
 	const n = 500

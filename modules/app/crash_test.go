@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli"
 )
@@ -77,6 +78,7 @@ func quote(text string) string {
 // A server that is killed in the middle of a program loses nothing: what had
 // happened is recorded and billed once, what had not is failed and free.
 func TestKilledServer(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
@@ -135,6 +137,7 @@ func TestKilledServer(t *testing.T) {
 
 // Two servers on one PostgreSQL: the one that ran nothing shows everything.
 func TestAnotherProcessShowsTheRun(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	url := databasetest.URL(t, database.Postgres)
 	worker := serve(t, url)
@@ -149,6 +152,7 @@ func TestAnotherProcessShowsTheRun(t *testing.T) {
 }
 
 func TestStopEndsWhatRuns(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	url := databasetest.URL(t, database.SQLite)
 	s := serve(t, url, "PORTICO_SHUTDOWN_GRACE=1s")

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // priced is the file of a toolset whose one method costs 2.
@@ -40,6 +41,7 @@ func TestFreeToolsetsOfTheShippedConfiguration(t *testing.T) {
 }
 
 func TestTheListOfFreeToolsetsCanBeEmptied(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		s.apply(t, map[string]string{"instagram.yaml": priced("instagram")})
@@ -52,6 +54,7 @@ func TestTheListOfFreeToolsetsCanBeEmptied(t *testing.T) {
 // A limit holds as it is configured, to the last decimal; what cannot be read
 // is no server without limits but no server.
 func TestConfiguredLimitsHold(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		call := func() string {

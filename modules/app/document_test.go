@@ -24,6 +24,7 @@ import (
 // Everything that is JSON or an event has an example that its schema allows,
 // and none says less than a reader needs.
 func TestTheDocumentShowsAnExampleOfEverything(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "ENDPOINT=https://portico.test")
 	doc := document(t, s)
@@ -101,6 +102,7 @@ func TestEventsAreAsDocumented(t *testing.T) {
 }
 
 func TestHEADAnswersLikeGETWithoutABody(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	tried := 0
@@ -172,8 +174,7 @@ func TestAllowNamesTheMethodsOfThePath(t *testing.T) {
 // pytool is a program of the tests' Python tools.
 func pytool(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	tools := os.Getenv("PORTICO_PYTOOLS")
-	require.NotEmpty(t, tools, "set it with: export PORTICO_PYTOOLS=$(tools/pytools.sh)")
+	tools := testenv.Need(t, "PORTICO_PYTOOLS", "tools/pytools.sh prints it")
 	c := exec.CommandContext(t.Context(), filepath.Join(tools, "bin", name), args...)
 	c.Dir = t.TempDir()
 	c.Env = append(os.Environ(), "PATH="+filepath.Join(tools, "bin")+":"+os.Getenv("PATH"))
@@ -224,7 +225,7 @@ func ignored() map[string]string {
 func TestSchemathesisFindsNothing(t *testing.T) {
 	testenv.Slow(t, "about five thousand requests")
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=4")
+	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_POOL=4", "SANDBOX_TIMEOUT_MS=5000", "CODEAPI_TIMEOUT_MS=5000")
 	report := filepath.Join(t.TempDir(), "report.ndjson")
 	out, err := pytool(t, "schemathesis", "run", s.url+"/openapi.json", "-H", "X-API-Key: "+s.key, "--checks", "all", "--workers", "2",
 		"--max-examples", "10", "--generation-deterministic", "--continue-on-failure", "--no-color", "--report", "ndjson", "--report-ndjson-path", report).CombinedOutput()
@@ -300,8 +301,7 @@ func expected(check, label, failure, body string) bool {
 func TestGeneratedTypeScriptCompiles(t *testing.T) {
 	testenv.Slow(t, "the TypeScript compiler")
 	t.Parallel()
-	modules := os.Getenv("PORTICO_TYPESCRIPT")
-	require.NotEmpty(t, modules, "set it with: export PORTICO_TYPESCRIPT=$(tools/typescript.sh)")
+	modules := testenv.Need(t, "PORTICO_TYPESCRIPT", "tools/typescript.sh prints it")
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	dir := t.TempDir()
 	run := func(name string, args ...string) {

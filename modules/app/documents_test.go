@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // guide returns a document.
@@ -46,6 +47,7 @@ func guides(t *testing.T) map[string]string {
 // Documents are for people in a hurry: the first page is short, no line is a
 // wall, and PTC is explained where a document first says it.
 func TestDocumentsAreEasyToRead(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	require.LessOrEqual(t, strings.Count(guide(t, "README.md"), "\n"), 80)
 	for path, text := range guides(t) {
@@ -104,6 +106,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 // The codes of failed calls that the server itself gives are constants whose
 // names begin with Code.
 func TestFailuresOfToolsAreDocumented(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	table, found := section(t, guide(t, "docs/errors.md"), "## Failures of tools"), 0
 	for _, s := range sources(t) {
@@ -170,6 +173,7 @@ func tags(of *ast.StructType) (list []string) {
 // The document of toolset files has every field that a file may have, and no
 // other.
 func TestFieldsOfToolsetFilesAreDocumented(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	document := guide(t, "docs/toolsets.md")
 	for heading, of := range map[string]string{
@@ -190,6 +194,7 @@ func TestFieldsOfToolsetFilesAreDocumented(t *testing.T) {
 // Every number that the dashboard shows and the document lists is one that a
 // server has, and the document lists all of Portico's own.
 func TestMetricsAreDocumented(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	var own []string
 	for _, s := range sources(t) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // driveFile is a file as the API describes it.
@@ -64,6 +66,7 @@ func (s *instance) files(canvas string) []driveFile {
 }
 
 func TestDrive(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		canvas, ben := s.canvas("mine"), s.another("ben")

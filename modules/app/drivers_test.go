@@ -8,13 +8,15 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // The drivers that are not the default serve the same programs, their tools,
 // files and rounds.
 func TestEveryDriverServes(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	require.NotEmpty(t, os.Getenv("PORTICO_RUNSC"), "run the tests with make test, or set it to what tools/runsc.sh prints")
+	testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
 	for name, more := range map[string][]string{
 		"bubblewrap": {"SANDBOX_DRIVER=bubblewrap"},
 		"gvisor":     {"SANDBOX_DRIVER=gvisor", "SANDBOX_RUNSC=" + os.Getenv("PORTICO_RUNSC")},

@@ -7,11 +7,13 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // Every surface names the same code for the same failure, says how many calls
 // had been made, and says in words that the time was up.
 func TestFailuresNameTheirCodeAndTheCallsMade(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		const calling = `
@@ -59,6 +61,7 @@ print("out", flush=True)
 // A program that no sandbox can take is refused with a code of its own, on
 // every surface and in its record.
 func TestProgramsWithoutASandbox(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		require.NoError(t, s.app.Engine.Stop(t.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
@@ -105,6 +106,7 @@ func (c *configured) seen() int {
 // right error and record, one effect at most, no charge, and no credential in
 // an answer, a record or the log.
 func TestFaults(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
@@ -214,6 +216,7 @@ func TestAnUpstreamThatFailsIsGivenUpForAWhile(t *testing.T) {
 // A run that has spent what it may is refused before the call, in words that the
 // program sees; nothing is sent and nothing is billed.
 func TestSpendingLimits(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"code": `

@@ -20,7 +20,9 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -96,6 +98,7 @@ func serve(t testing.TB, url string, more ...string) *instance {
 // serveWith starts a server with an environment, and with more kinds of toolsets.
 func serveWith(t testing.TB, env []string, connectors ...tool.Connector) *instance {
 	t.Helper()
+	testenv.Sandbox(t, guest.DefaultRoot(toMap(env)))
 	c, err := configs.Load(configs.Options{Environ: env})
 	require.NoError(t, err)
 	log := &buffer{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
@@ -145,6 +146,7 @@ var everyTool = []struct{ module, class, tool, arguments, cost string }{
 // Every tool of every type, from Python in the sandbox, with the generated SDK:
 // what the program sees is what is recorded, told and billed.
 func TestEveryToolOfEveryType(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {

@@ -4,11 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // Where a tool states no schema of its results, help says what the last success
 // of the same user looked like, and none of its values.
 func TestHelpSaysWhatTheLastSuccessLookedLike(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		s.apply(t, map[string]string{"open.yaml": toolsetFile("open", 1, "")})

@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
 	"github.com/portico-run/portico/modules/billing"
 )
@@ -54,6 +55,7 @@ func (s *instance) refused(token string) string {
 }
 
 func TestSignedTokensOfEachAlgorithm(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed, rs := hosttokentest.New(t, defaultKeyID), hosttokentest.NewRSA(t, "rsa-2026")
 	secret := strings.Repeat("shared", 8)
@@ -202,6 +204,7 @@ func (p person) upload(t *testing.T, name, content string) uploaded {
 // What a host does for a person, on every route, and that the person of the
 // same id of another tenant reaches nothing of it.
 func TestPeopleOfTwoTenants(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	each(t, func(t *testing.T, s *instance) {
@@ -264,6 +267,7 @@ func TestPeopleOfTwoTenants(t *testing.T) {
 // Tools of this server's toolsets that a person's program calls are that
 // person's to pay.
 func TestToolsetsOfAPerson(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	each(t, func(t *testing.T, s *instance) {
@@ -278,6 +282,7 @@ func TestToolsetsOfAPerson(t *testing.T) {
 // The requests that a page of LibreChat sends at once on somebody's first visit
 // make one user, over servers that share a database.
 func TestTheFirstRequestsOfAPersonAtOnce(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
@@ -317,6 +322,7 @@ func TestTheFirstRequestsOfAPersonAtOnce(t *testing.T) {
 
 // Keys of a folder come and go while the server runs.
 func TestKeysOfTheFolderComeAndGo(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	folder := t.TempDir()
 	first, second := hosttokentest.New(t, "2026-05"), hosttokentest.New(t, "2026-11")
@@ -363,6 +369,7 @@ func TestKeysThatCannotBeReadStopTheStart(t *testing.T) {
 // A person has the plan that their newest token names, with its credits and its
 // limits.
 func TestPlansOfTokens(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	each(t, func(t *testing.T, s *instance) {

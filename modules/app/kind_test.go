@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
@@ -56,6 +57,7 @@ func (echo) Execute(_ context.Context, in tool.Invocation) (tool.Outcome, error)
 // One package and one line of wiring are a kind of toolset: its toolsets are
 // loaded, installed, listed, exported, called, recorded and billed as all are.
 func TestANewKindOfToolsetIsOnePackage(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // hostTimeout is how long a LibreChat host waits for an answer.
@@ -72,6 +73,7 @@ PY`
 // The tools of a host that ride on bash: it warms up, writes a file, reads it
 // and is told of one that is not there.
 func TestHostsReadAndWriteFilesInBash(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		warm := s.hosted("true", nil)
@@ -134,6 +136,7 @@ func TestHostsReadImagesInWindows(t *testing.T) {
 // Three uploads at once, a look at what is there, and deletes by either address
 // with the other as a fall back.
 func TestHostsUploadLookAndDelete(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		const owner = "?kind=agent&id=agent_1"
@@ -216,6 +219,7 @@ func TestDetailsOfLists(t *testing.T) {
 // Skills are where their names say, and stay what they are whatever a program
 // does to them: nothing of it comes back as new, changed or deleted.
 func TestSkillsStayWhatTheyAre(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		up := s.upload("/v1/upload/batch", map[string]string{
@@ -270,6 +274,7 @@ open("/mnt/data/own.txt", "a").write(" and changed")`
 // session of the same user is the user's, and one that is not there any more, or
 // never was theirs, stops the request.
 func TestReferencesOfHosts(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		one := s.upload("/upload", map[string]string{"a.txt": "one"}, "kind", "user", "id", "u").uploaded(t)
@@ -328,6 +333,7 @@ func TestProfilesAndRoutesOfHosts(t *testing.T) {
 // A program over its time limit says so in one line of its errors, in every
 // language and on every route, and nothing else that it wrote is lost.
 func TestTimeLimitsAreSaidOnEveryRoute(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_MAX_CONCURRENT=8", "SANDBOX_MAX_PER_USER=8")
 	const line = `^warned\n\[The program was stopped at its time limit, after 1\d\d\d ms\.\]\n`
@@ -373,6 +379,7 @@ func TestTimeLimitsAreSaidOnEveryRoute(t *testing.T) {
 // A tool of the caller that fails ends a program in bash with its message, in
 // the words that newer clients know; a program that asks goes on.
 func TestFailedToolsEndScripts(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	run := func(code string) ended {

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // told is what the published client tells the model.
@@ -23,9 +23,9 @@ type told struct {
 // and newer ones behind a proxy that adds a key, are content with everything
 // they can ask for.
 func TestLibreChatClients(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	modules := os.Getenv("PORTICO_LIBRECHAT")
-	require.NotEmpty(t, modules, "PORTICO_LIBRECHAT is not set; tools/librechat.sh prints it")
+	modules := testenv.Need(t, "PORTICO_LIBRECHAT", "tools/librechat.sh prints it")
 	for _, name := range []string{"3.0", "3.1", "3.3", "3.9", "3.3 X-API-Key", "3.9 X-API-Key"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

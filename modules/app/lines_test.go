@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/schema/jsontree"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/catalogue/cataloguetest"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -159,6 +160,7 @@ const mayRepair = 30
 // styles, with all arguments and with those only that it needs. What arrives at
 // the upstream is what was meant.
 func TestLinesCanBeCalled(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	c := serveCorpus(t)
 	tools, repairs := 0, 0
@@ -179,6 +181,7 @@ func TestLinesCanBeCalled(t *testing.T) {
 
 // The same from the documentation of the SDK, which has classes only.
 func TestDocsCanBeCalled(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	c := serveCorpus(t)
 	tools, repairs := 0, 0

@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // Every deliberate breakage of dev/mutants fits the code as it is, says in a
 // sentence what it breaks, and names a test that exists. Whether that test
 // notices is what make mutants tries.
 func TestMutantsFit(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	patches, err := filepath.Glob(filepath.Join(root, "dev", "mutants", "*"))
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 type registered struct {
@@ -58,6 +59,7 @@ const outsideCall = "0b8f2f6e-6f0e-4c5e-9d2a-3d7f1c2b4a55" // a bare UUID, as ot
 // A sandbox of another service registers its run and program, calls back, and is
 // billed and shown as the server's own; a restart in between changes nothing.
 func TestSandboxOfAnotherServiceCallsBack(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
@@ -116,6 +118,7 @@ func TestSandboxOfAnotherServiceCallsBack(t *testing.T) {
 
 // What a user aborts is over for the service that executes it, too.
 func TestAbortEndsARunOutside(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		r := s.register(s.key, map[string]any{"toolCallId": outsideCall, "canvasId": "c-x", "withKey": true})
@@ -129,6 +132,7 @@ func TestAbortEndsARunOutside(t *testing.T) {
 }
 
 func TestAnotherUsersRunOutside(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")

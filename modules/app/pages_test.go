@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/billing"
 )
 
@@ -33,6 +34,7 @@ func (s *instance) page(path string) listed {
 // Every list has the same items in the same order by numbered pages and by
 // cursors.
 func TestEveryListIsPagedByNumberAndByCursor(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		uid, err := s.app.Accounts.Service.KeyOwner(t.Context(), s.key)

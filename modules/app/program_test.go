@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // event is one event of a stream.
@@ -106,6 +107,7 @@ with ThreadPoolExecutor(8) as pool:
 
 // The main job, at once and under a client that keeps losing its connection.
 func TestTwoHundredCallsOverEightThreads(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		id := ids.New(ids.Run)
@@ -157,6 +159,7 @@ func TestTwoHundredCallsOverEightThreads(t *testing.T) {
 }
 
 func TestDemoProgram(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		id := ids.New(ids.Run)
@@ -190,6 +193,7 @@ func TestDemoProgram(t *testing.T) {
 
 // Whatever code claims about itself, its calls are its own.
 func TestProgramsCannotClaimToBeOthers(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		other := s.another("ben")
@@ -231,6 +235,7 @@ print(sorted(k for k in os.environ if k.startswith("REFLY")))
 }
 
 func TestProgramsThatDoNotEndWell(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		for name, c := range map[string]struct {
@@ -260,6 +265,7 @@ func TestProgramsThatDoNotEndWell(t *testing.T) {
 // A call that is under way when its program dies is recorded, and a program
 // whose caller leaves is over.
 func TestCallersThatLeave(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		id := ids.New(ids.Run)
@@ -291,6 +297,7 @@ func TestCallersThatLeave(t *testing.T) {
 }
 
 func TestRunsAreNamedByTheirCallers(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		first := s.run(map[string]any{"code": "pass"})
@@ -337,6 +344,7 @@ func TestVersionsInTheEnvironment(t *testing.T) {
 // A program is refused toolsets that are not on the list of those that may be
 // called from code, and so are the calls of one that names none.
 func TestTheAllowlistHoldsForCalls(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "PTC_TOOLSET_ALLOWLIST=other")
 	a := s.send(s.key, "POST", "/v1/sandbox/execute", map[string]any{"code": "pass", "language": "python", "toolsets": []string{"demo"}})

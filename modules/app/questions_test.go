@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // question is what people ask a code interpreter for: a program that makes a
@@ -28,6 +29,7 @@ type question struct {
 // Each question is asked in a session of its own. Whatever a library says on
 // stderr, a person sees; so it must say nothing.
 func TestQuestions(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	for name, q := range questions() {

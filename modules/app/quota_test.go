@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // One quota bounds all that is stored for a user: uploads, outputs of programs
 // and files of canvases. What does not fit leaves nothing behind; what expires
 // or is deleted makes room; others have their own.
 func TestOneQuotaForAllFiles(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")

@@ -22,6 +22,7 @@ import (
 	"github.com/portico-run/portico/configs/dotenv"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
 )
 
@@ -90,6 +91,7 @@ type reader struct {
 // Every command and program of every document works as it is printed, and
 // prints what the document says.
 func TestLinesOfTheReadmeWork(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	bin := t.TempDir()
 	for name, folder := range map[string]string{"portico": "cmd/api", "sdkgen": "sdkgen"} {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // scenario is a file of testdata/refly: what a frontend asks, step by step, and
@@ -44,6 +45,7 @@ const endpoint = "ENDPOINT=https://portico.example.com"
 
 // A frontend made for Refly asks these, and reads what is answered.
 func TestReflyRequests(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	files, err := filepath.Glob("testdata/refly/*.json")
 	require.NoError(t, err)

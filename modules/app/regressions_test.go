@@ -12,12 +12,14 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/testenv"
 	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
 // The failures of docs/wire/refly.md#regressions, by their numbers there.
 
 func TestRegression0701BillingIsLinkedToTheCall(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nfor c in ['Rome', 'Oslo']:\n    Demo.get_weather(city=c, file_name_title='x')"})
@@ -29,6 +31,7 @@ func TestRegression0701BillingIsLinkedToTheCall(t *testing.T) {
 }
 
 func TestRegression0702PTCIsWrittenOnTheRun(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"code": "print(1)"})
@@ -37,6 +40,7 @@ func TestRegression0702PTCIsWrittenOnTheRun(t *testing.T) {
 }
 
 func TestRegression0702RunsWithoutPTCSaySo(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, "- output: [{text: Hello.}]")
 	each(t, func(t *testing.T, s *instance) {
@@ -47,6 +51,7 @@ func TestRegression0702RunsWithoutPTCSaySo(t *testing.T) {
 
 // Nobody watches, and a child ends just before its parent.
 func TestRegression0703ChildrenAreKeptWithoutAStream(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"code": "from refly_tools.demo import Demo\nDemo.wait(ms=50, file_name_title='x')"})
@@ -60,6 +65,7 @@ func TestRegression0703ChildrenAreKeptWithoutAStream(t *testing.T) {
 // A price for a name that is no method was a silent 1, and two calls of one tool
 // in one run were one charge.
 func TestRegression0704PricesHaveMethodsAndCallsHaveCharges(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		_, err := s.app.ToolsetFiles.Apply(t.Context(), []toolsetfile.File{{Name: "nano.yaml", Content: []byte(
@@ -91,6 +97,7 @@ func TestRegression0705DebugOnlyNarrows(t *testing.T) {
 
 // The file of a user is resolved for that user, on the way of a program too.
 func TestRegression0706FilesOfAUserReachATool(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		s.apply(t, map[string]string{"studio.yaml": studio(t)})
@@ -113,6 +120,7 @@ func TestRegression0707CallIdsSuitModels(t *testing.T) {
 }
 
 func TestRegression0708ConcurrentCallsChargeExactly(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		before := s.count("SELECT CAST(COALESCE(SUM(balance), 0) AS integer) FROM credit_recharges")
@@ -142,6 +150,7 @@ func TestRegression0709ThePercentageOnlyNarrows(t *testing.T) {
 // A program that runs into its time limit: what its calls completed is billed,
 // what comes after is not made.
 func TestRegression0710CallsOfAProgramThatTimedOut(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"timeout": 2000, "code": "import time\nfrom refly_tools.demo import Demo\nDemo.get_weather(city='Rome', file_name_title='x')\ntime.sleep(30)"})

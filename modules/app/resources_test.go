@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // studio is an upstream that draws and measures pictures.
@@ -52,6 +54,7 @@ methods:
 // A tool's picture becomes a file of the canvas, which another tool takes by
 // its id; both from a program, recorded and billed.
 func TestFilesBetweenTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		s.apply(t, map[string]string{"studio.yaml": studio(t)})
@@ -92,6 +95,7 @@ print(Studio.measure(image="/etc/passwd", file_name_title="x")["error"])
 // A call outside of programs puts what it draws into the canvas that it names,
 // which must be the caller's.
 func TestCanvasOfACall(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		s.apply(t, map[string]string{"studio.yaml": studio(t)})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // foreign is a package as another generator writes it: no manifest, a base class
@@ -150,6 +151,7 @@ const bigText = 16<<20 - len(`{"text":""}`)
 // A package of another toolchain runs unchanged in every kind of sandbox: it
 // speaks plain HTTP to the address in the environment.
 func TestPackagesOfOtherToolchains(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -192,6 +194,7 @@ func TestPackagesOfOtherToolchains(t *testing.T) {
 
 // What a program gets of its tools, in both styles and awaited or not.
 func TestStylesOfCalls(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"toolsets": []string{"demo"}, "code": `
@@ -224,6 +227,7 @@ Demo.list_citys()`})
 // about its classes, however long it is: nothing else describes them. What the
 // package does not hold is not offered as a class.
 func TestDocumentsOfOtherToolchainsReachTheModel(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for name, length := range map[string]int{"short": 0, "longer than plain calls would be": 2000} {
 		t.Run(name, func(t *testing.T) {

@@ -13,11 +13,13 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/objectstore/objectstoretest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // A program that imports its tools must not run without them because the
 // storage is away: the caller is told to try again.
 func TestAnOutageOfTheStorageRefusesPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	c := objectstoretest.S3Config(t)
 	upstream, err := url.Parse(c.Endpoint)

@@ -10,12 +10,14 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/objectstore/objectstoretest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // What a host stores and forgets goes by itself, from the object storage and
 // from its user's quota; what programs still use stays, and so does what it was
 // made of. What is deleted makes room at once.
 func TestForgottenStorageIsFreed(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -110,6 +111,7 @@ func rows(s *instance) map[string]int {
 // Every operation that takes a body refuses what is not one, before it writes
 // anything.
 func TestBadBodiesAtEveryOperation(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		before := rows(s)
@@ -191,6 +193,7 @@ func TestCredentialsAtEveryOperation(t *testing.T) {
 
 // What the server answers is what its document says.
 func TestAnswersAreAsDocumented(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, "- output: [{text: Hello.}]")
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)
@@ -361,6 +364,7 @@ func check(t *testing.T, router routers.Router, r *http.Request, resp *http.Resp
 }
 
 func TestAnotherUserFindsNothing(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")

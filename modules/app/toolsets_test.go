@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // write puts a toolset file into a folder.
@@ -34,6 +35,7 @@ func verbose(t *testing.T, s *instance) string {
 // One file that is not valid leaves the server, the other files and what its
 // own toolsets were before.
 func TestAnInvalidToolsetFileStopsNeitherServerNorOthers(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {

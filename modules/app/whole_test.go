@@ -18,6 +18,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // resultCap is the largest result in the shipped configuration.
@@ -68,6 +69,7 @@ func largeResults(t *testing.T) (dir, sum string) {
 // What a tool returns reaches a program whole; what is over the cap is an
 // exception, and never a part of the value.
 func TestProgramsGetWholeResults(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	dir, sum := largeResults(t)
 	each(t, func(t *testing.T, s *instance) {
@@ -123,6 +125,7 @@ func memory(t *testing.T, pid int, name string) int {
 // Ten programs that each fetch the largest result at once get all of it, and
 // the server stays small.
 func TestLargeResultsStayWithinTheMemory(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	dir, sum := largeResults(t)
 	listen := freeAddress(t)

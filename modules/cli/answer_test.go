@@ -13,6 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/cli.md anew")
@@ -106,6 +107,7 @@ func keyIDs(t *testing.T, env []string, user string) []string {
 
 // What a script reads with --json keeps its shape: docs/cli.md shows it.
 func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key")
 	s := serving(t, env)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // both runs a test on each database.
@@ -44,6 +45,7 @@ func newRun(t *testing.T, env []string) (id, status string) {
 
 // Nothing is deleted without --yes, and what goes along is said before.
 func TestNothingIsDeletedWithoutYes(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	both(t, func(t *testing.T, env []string) {
 		good(t, env, "user", "create", "anna")
@@ -70,6 +72,7 @@ func TestNothingIsDeletedWithoutYes(t *testing.T) {
 
 // Users of whom records are kept stay, and the refusal counts what that is.
 func TestUsersWithRecordsStay(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	both(t, func(t *testing.T, env []string) {
 		good(t, env, "user", "create", "anna")
@@ -84,6 +87,7 @@ func TestUsersWithRecordsStay(t *testing.T) {
 
 // A run is deleted with what was said in it; what it cost stays.
 func TestDeletedRunsLeaveTheBooksBalanced(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	both(t, func(t *testing.T, env []string) {
 		env = append(env, "TOOL_OUTPUT_CAP=1KiB")
@@ -129,6 +133,7 @@ func outputs(t *testing.T, env []string) []string {
 // A toolset that the server would load again stays; another one goes with its
 // credential, and a file brings it back.
 func TestDeletedToolsetsComeBackWithTheirFile(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	both(t, func(t *testing.T, env []string) {
 		env = append(env, "TOOLSET_PETS_API_KEY=pet-key")
@@ -154,6 +159,7 @@ func TestDeletedToolsetsComeBackWithTheirFile(t *testing.T) {
 // With another key than the server's, nothing is sealed that the server could
 // not open.
 func TestToolsetsAreNotAppliedWithAnotherKey(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	both(t, func(t *testing.T, env []string) {
 		env = append(env, "TOOLSET_PETS_API_KEY=pet-key")

@@ -16,10 +16,12 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/cli"
 )
 
 func TestDemoCommand(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "ENDPOINT=http://"+freeAddress(t), "LOG_LEVEL=error")
 	for _, want := range []string{"981.5", "963"} {
@@ -79,6 +81,7 @@ func TestScriptedModelIsServed(t *testing.T) {
 // The agent's demo, as a person sees it: two programs, of which one fails and
 // is corrected, a chart, the transcript, and what both ways cost.
 func TestDemoOfTheAgent(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	picture := filepath.Join(t.TempDir(), "chart.png")
 	env := append(environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error")

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // operator is somebody with the two programs in a folder of their own, where
@@ -94,6 +96,7 @@ func (o *operator) serve() (printed string, stop func()) {
 // every printed address works, a token of the command line is good for the
 // server, and the lines of the SDK's pipeline bring a bundle into force.
 func TestFirstMinutes(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	toolsets, err := filepath.Abs("../../configs/toolsets")
 	require.NoError(t, err)

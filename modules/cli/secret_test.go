@@ -12,11 +12,13 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // A token of the command line is good for a running development server, and
 // for the next one.
 func TestTokensOfTheCommandLineAreGoodInDevelopment(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // A server that cannot listen has made the first user already.
@@ -34,6 +35,7 @@ var printedURL = regexp.MustCompile(`https?://[^\s/]+`)
 // Every address that the server prints is one where it answers, whatever it
 // listens on.
 func TestPrintedAddressesFollowTheListenAddress(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, port, err := net.SplitHostPort(freeAddress(t))
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/sdkgen/definition"
 	"github.com/portico-run/portico/sdkgen/python"
 )
@@ -95,6 +96,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGenerateIsDeterministic(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for _, name := range cases(t) {
 		defs := definitions(t, name)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // interpreter is the Python of the machine; the SDK has to work on it.
@@ -23,8 +25,7 @@ func interpreter(t *testing.T) string {
 // pytool finds a tool in the environment that tools/pytools.sh makes.
 func pytool(t *testing.T, name string) string {
 	t.Helper()
-	venv := os.Getenv("PORTICO_PYTOOLS")
-	require.NotEmpty(t, venv, "set it with: export PORTICO_PYTOOLS=$(tools/pytools.sh)")
+	venv := testenv.Need(t, "PORTICO_PYTOOLS", "tools/pytools.sh prints it")
 	path := filepath.Join(venv, "bin", name)
 	require.FileExists(t, path, "run tools/pytools.sh")
 	return path
@@ -53,6 +54,7 @@ func materialise(t *testing.T, name string) string {
 }
 
 func TestGeneratedCodeCompiles(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for _, name := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +66,7 @@ func TestGeneratedCodeCompiles(t *testing.T) {
 }
 
 func TestGeneratedCodeTypeChecks(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for _, name := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +128,7 @@ print("checked")
 `
 
 func TestGeneratedCodeImports(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for _, name := range cases(t) {
 		t.Run(name, func(t *testing.T) {

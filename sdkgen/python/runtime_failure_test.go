@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // TestNothingThere covers the failures without an answer: no exception, no
 // secret, and what to do.
 func TestNothingThere(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -48,6 +51,7 @@ func TestNothingThere(t *testing.T) {
 }
 
 func TestAnswersThatAreNoEnvelope(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/sdkgen/definition"
 	"github.com/portico-run/portico/sdkgen/python"
 )
@@ -29,6 +30,7 @@ func both(t *testing.T, test func(t *testing.T, unix bool)) {
 }
 
 func TestCallOnTheWire(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	both(t, func(t *testing.T, unix bool) {
 		s := newService(t, unix, alwaysGood)
@@ -97,6 +99,7 @@ Kinds.open_only(a="b")
 }
 
 func TestThreadsShareConnections(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	both(t, func(t *testing.T, unix bool) {
 		s := newService(t, unix, alwaysGood)
@@ -122,6 +125,7 @@ show({"ok": sum(r["status"] == "success" for r in results)})
 // TestRetries holds that what may be repeated is, with the same key, and that
 // the last answer is what the caller sees.
 func TestRetries(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer   answers
@@ -201,6 +205,7 @@ func drop(w http.ResponseWriter) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	for name, value := range map[string]func() string{
 		"seconds": func() string { return "1" },
@@ -239,6 +244,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 // TestStaleConnection: the server closes every connection after one answer
 // without saying so; each call after the first meets a dead one.
 func TestStaleConnection(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	both(t, func(t *testing.T, unix bool) {
 		s := newService(t, unix, func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -276,6 +282,7 @@ show({"child": os.waitpid(pid, 0)[1], "parent": draw()["status"]})
 }
 
 func TestTimeout(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	release := make(chan struct{})
 	s := newService(t, false, func(w http.ResponseWriter, r *http.Request, _ int) {
@@ -295,6 +302,7 @@ func TestTimeout(t *testing.T) {
 // TestHTTPS holds that certificates are checked: the call succeeds with the
 // server's authority and fails without it, unsent.
 func TestHTTPS(t *testing.T) {
+	testenv.Slow(t, "a Python for each case")
 	t.Parallel()
 	var calls atomic.Int64
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

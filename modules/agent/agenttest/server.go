@@ -26,8 +26,10 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
@@ -60,6 +62,7 @@ func Serve(t *testing.T, turns string, more ...string) *Server {
 		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
 		"MODEL_NAME=scripted", "MODEL_BASE_URL=" + web.URL, "MODEL_API_KEY=none",
 	}, more...)
+	testenv.Sandbox(t, guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}))
 	c, err := configs.Load(configs.Options{Environ: env})
 	require.NoError(t, err)
 	variables := map[string]string{}

@@ -20,7 +20,9 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
 // Server is a running server with two users.
@@ -57,6 +59,7 @@ func Serve(t *testing.T, toolsets string, more ...string) *Server {
 		name, value, _ := strings.Cut(e, "=")
 		values[name] = value
 	}
+	testenv.Sandbox(t, guest.DefaultRoot(values))
 	c, err := configs.Load(configs.Options{Environ: environ})
 	require.NoError(t, err)
 	a, err := app.Open(t.Context(), app.Options{Config: c, Environ: values, Logger: slog.New(slog.DiscardHandler)})

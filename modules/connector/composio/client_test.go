@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/connector/composio"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
@@ -42,10 +42,7 @@ func client(t *testing.T, s *composiotest.Server, change ...func(d *composio.Cli
 // The stand-in is what the vendor's own client takes for the service.
 func TestTheStandInIsTakenForTheService(t *testing.T) {
 	t.Parallel()
-	tools := os.Getenv("PORTICO_PYTOOLS")
-	if tools == "" {
-		t.Fatal("PORTICO_PYTOOLS is not set; run the tests with make test")
-	}
+	tools := testenv.Need(t, "PORTICO_PYTOOLS", "tools/pytools.sh prints it")
 	s := composiotest.Start(t)
 	account := s.Agree("u-1", "gmail")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(tools, "bin", "python"), "testdata/vendor.py", s.URL, composiotest.Key, account)

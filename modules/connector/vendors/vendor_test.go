@@ -2,13 +2,13 @@ package vendors_test
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
 )
 
@@ -16,10 +16,7 @@ import (
 // the vendor.
 func TestTheStandInsAreTakenForTheVendors(t *testing.T) {
 	t.Parallel()
-	tools := os.Getenv("PORTICO_PYTOOLS")
-	if tools == "" {
-		t.Fatal("PORTICO_PYTOOLS is not set; run the tests with make test")
-	}
+	tools := testenv.Need(t, "PORTICO_PYTOOLS", "tools/pytools.sh prints it")
 	for vendor, c := range map[string]struct {
 		start func(testing.TB) *vendorstest.Server
 		more  []string

@@ -19,6 +19,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/table"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
@@ -29,8 +30,10 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func service(t *testing.T) *tables.Service {
 	t.Helper()
+	root := guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
+	testenv.Sandbox(t, root)
 	d, err := forkserver.New(guest.Config{
-		Root:    guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}),
+		Root:    root,
 		Preload: []string{"pandas", "pyarrow.parquet", "matplotlib.figure"},
 	})
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/guest"
@@ -30,6 +31,7 @@ func suite() sandboxtest.Suite {
 	make := func(t *testing.T, c guest.Config) sandbox.Driver {
 		t.Helper()
 		c.Root = root()
+		testenv.Sandbox(t, c.Root)
 		d, err := bubblewrap.New(c)
 		require.NoError(t, err)
 		return d

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/guest"
@@ -27,9 +28,9 @@ type Sandbox interface {
 // after everything that the test cleans up later.
 func New(t *testing.T) *sandbox.Engine {
 	t.Helper()
-	d, err := bubblewrap.New(guest.Config{
-		Root: guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}),
-	})
+	root := guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
+	testenv.Sandbox(t, root)
+	d, err := bubblewrap.New(guest.Config{Root: root})
 	require.NoError(t, err)
 	e := sandbox.New(sandbox.Deps{
 		Driver: d, MaxConcurrent: 4, MaxQueue: 100, QueueTimeout: time.Minute, MaxPaused: 8,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/guest"
@@ -28,6 +29,7 @@ func root() string {
 // is this package's.
 func open(t *testing.T, l sandbox.Limits) *bubblewrap.Driver {
 	t.Helper()
+	testenv.Sandbox(t, root())
 	d, err := bubblewrap.New(guest.Config{Root: root(), Limits: l})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))

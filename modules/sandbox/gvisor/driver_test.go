@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/guest"
 	"github.com/portico-run/portico/modules/sandbox/gvisor"
@@ -35,7 +36,8 @@ func config(c guest.Config) guest.Config {
 func suite() sandboxtest.Suite {
 	make := func(t *testing.T, c guest.Config) sandbox.Driver {
 		t.Helper()
-		require.NotEmpty(t, os.Getenv("PORTICO_RUNSC"), "run the tests with make test, or set it to what tools/runsc.sh prints")
+		testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
+		testenv.Sandbox(t, config(c).Root)
 		d, err := gvisor.New(config(c))
 		require.NoError(t, err)
 		return d

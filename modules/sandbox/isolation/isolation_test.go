@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
@@ -41,7 +42,8 @@ func TestEveryLayerHolds(t *testing.T) {
 	require.NoError(t, err)
 	single, err := bubblewrap.New(guest.Config{Root: root()})
 	require.NoError(t, err)
-	require.NotEmpty(t, os.Getenv("PORTICO_RUNSC"), "run the tests with make test, or set it to what tools/runsc.sh prints")
+	testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
+	testenv.Sandbox(t, root())
 	kernel, err := gvisor.New(guest.Config{Root: root(), Program: os.Getenv("PORTICO_RUNSC")})
 	require.NoError(t, err)
 	for d, want := range map[sandbox.Driver]isolation.Level{forks: isolation.Namespaces, single: isolation.Namespaces, kernel: isolation.Kernel} {
