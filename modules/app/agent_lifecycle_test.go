@@ -23,6 +23,7 @@ type lifecycleEnding struct {
 // it are executed before; nothing is asked of the model afterwards; the text is
 // the answer, in the stream and as the last message.
 func TestLifecycleTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	endings := []lifecycleEnding{
 		{"complete", `{call: {name: complete, arguments: {result: "It is **done**."}}}`, "finish", "It is **done**.", ""},
@@ -83,6 +84,7 @@ func TestLifecycleTools(t *testing.T) {
 // What ends a run is never called from code, and a call that does not work does
 // not end it. Without the setting the tools are not there.
 func TestLifecycleToolsAreRefused(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: [onboarding_handoff]
@@ -109,6 +111,7 @@ for key in ("portico", "builtin", "complete"):
 
 // Without a setting, the last message ends the run and there is no other way.
 func TestLifecycleToolsAreOffByDefault(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - reject: ["\"name\":\"complete\"", onboarding_handoff, "call complete"]

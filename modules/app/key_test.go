@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // confided is what a program says to the upstream of a test.
@@ -58,6 +59,7 @@ methods:
 // The key of a program is worth something while its program executes, for its
 // toolsets, in every process, and nothing otherwise.
 func TestStolenKeysOfPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	dir, said, answers := confidant(t)
 	url := databasetest.URL(t, database.Postgres)
@@ -104,6 +106,7 @@ tell(key=os.environ["REFLY_TOOL_SERVICE_API_KEY"], call=os.environ["REFLY_PTC_CA
 // A program reads outputs of its own run over the road that it has, and nothing
 // else.
 func TestProgramsReadWholeOutputsByReference(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	dir, said, answers := confidant(t)
 	large, _ := largeResults(t)

@@ -103,6 +103,7 @@ func TestHostsReadAndWriteFilesInBash(t *testing.T) {
 
 // An image of 5 MB is read in windows that fill what an answer may hold.
 func TestHostsReadImagesInWindows(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	image := make([]byte, 5<<20)

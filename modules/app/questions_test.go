@@ -91,6 +91,7 @@ func TestPackagesAreNamed(t *testing.T) {
 // Whoever asks for a language that there is not is told those that there are
 // here, not those that there could be.
 func TestLanguagesThatAreInstalledAreNamed(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	said := func(s *instance, lang string) []string {
 		e := s.code("/exec", map[string]any{"lang": lang, "code": "x"})

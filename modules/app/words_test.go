@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // wordsOfGo are in messages of the language and its libraries, which mean
@@ -67,6 +68,7 @@ func wrong(good map[string]any) map[string]string {
 
 // No answer to any body of any operation is in the words of Go.
 func TestNoAnswerHasTheWordsOfGo(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	tried := 0

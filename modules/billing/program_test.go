@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/billing/report"
 )
@@ -128,6 +129,7 @@ func (p *program) step(n int) error {
 // database: the balance is what the simplest books say, and what was charged is
 // what was taken and owed.
 func TestTenThousandProgramsKeepTheLedger(t *testing.T) {
+	testenv.Slow(t, "ten thousand programs")
 	t.Parallel()
 	const workers = 8
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -333,6 +334,7 @@ func TestExecuteRefusesCallsOfAnEndedProgram(t *testing.T) {
 }
 
 func TestCloseProgramWaitsForItsCalls(t *testing.T) {
+	testenv.Slow(t, "it waits for calls")
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		r := f.startRun(anna)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/run/record"
@@ -213,6 +214,7 @@ func TestProgramOutsideExpiresAfterItsCalls(t *testing.T) {
 }
 
 func TestEndOfAProgramOutsideWaitsForItsCalls(t *testing.T) {
+	testenv.Slow(t, "it waits for calls")
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		for name, e := range map[string]outside.Ending{

@@ -55,16 +55,19 @@ func suite() sandboxtest.Suite {
 }
 
 func TestConformance(t *testing.T) {
+	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
 	suite().Conformance(t)
 }
 
 func TestAttack(t *testing.T) {
+	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
 	suite().Attack(t)
 }
 
 func TestLifecycle(t *testing.T) {
+	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
 	suite().Lifecycle(t)
 }

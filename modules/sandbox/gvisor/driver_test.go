@@ -56,16 +56,19 @@ func suite() sandboxtest.Suite {
 }
 
 func TestConformance(t *testing.T) {
+	testenv.Slow(t, "gVisor")
 	t.Parallel()
 	suite().Conformance(t)
 }
 
 func TestAttack(t *testing.T) {
+	testenv.Slow(t, "gVisor")
 	t.Parallel()
 	suite().Attack(t)
 }
 
 func TestLifecycle(t *testing.T) {
+	testenv.Slow(t, "gVisor")
 	t.Parallel()
 	suite().Lifecycle(t)
 }
@@ -73,6 +76,7 @@ func TestLifecycle(t *testing.T) {
 // Sandboxes that come back from one image have random numbers of their own, and
 // all that the image had imported.
 func TestSandboxesOfOneImage(t *testing.T) {
+	testenv.Slow(t, "gVisor")
 	t.Parallel()
 	d, err := gvisor.New(config(guest.Config{RunDir: sandboxtest.RunDir(t), Preload: gvisor.DefaultPreload()}))
 	require.NoError(t, err)
@@ -110,6 +114,7 @@ func run(t *testing.T, d sandbox.Driver, job sandbox.Job) sandbox.Result {
 // An image outlives its server and serves the next one; it is made again for
 // other limits, and removed when nobody has used it for long.
 func TestImages(t *testing.T) {
+	testenv.Slow(t, "gVisor")
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		// gVisor saves and restores for root only; the rest of the suite shows
