@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/modules/demo"
 )
 
 // baseline is what the least program could be that does the same: the same

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/dev/agenttest"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/agent"
-	"github.com/portico-run/portico/modules/agent/agenttest"
 	"github.com/portico-run/portico/modules/run"
 )
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
-	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/httpapi"
@@ -31,6 +30,7 @@ import (
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/connector/composio"
 	"github.com/portico-run/portico/modules/console"
+	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/repl"

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
-	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/ptc"
 )
 

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 )

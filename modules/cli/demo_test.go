@@ -57,7 +57,7 @@ func TestScriptedModelIsServed(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, []string{"scripted", "--script", "../../dev/demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
+		ended <- cli.Main(ctx, []string{"scripted", "--script", "../../modules/demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
 		_ = in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')

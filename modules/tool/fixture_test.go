@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/connector/rest"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -29,7 +30,6 @@ import (
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
@@ -130,7 +130,7 @@ func newFixture(t testing.TB, db *database.DB) *fixture {
 	for _, a := range []actor.Actor{anna, ben} {
 		tool.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
-	toolsets := toolsettest.New(t, db, nil, nil)
+	toolsets := connectortest.New(t, db, nil, nil)
 	toolsets.Fill(t, catalogue)
 	return wire(t, db, toolsets.Service, "process-1", &upstream{})
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/billing/price"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 	"github.com/portico-run/portico/modules/toolset/install"
 	"github.com/portico-run/portico/modules/toolset/rows"
 	"github.com/portico-run/portico/modules/toolset/store"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 // drawToolset draws a toolset file without its key. Each part is there or not,
@@ -205,8 +205,8 @@ func TestABrokenToolsetStopsNoOther(t *testing.T) {
 			`UPDATE tool_methods SET adapter_config = '', updated_at = ? WHERE inventory_key = 'weather'`,
 			`UPDATE tool_methods SET request_schema = '', updated_at = ? WHERE inventory_key = 'weather'`,
 		} {
-			toolsettest.Exec(t, db, spoil, database.Now())
-			toolsettest.Exec(t, db, `UPDATE toolset_inventory SET updated_at = ? WHERE key = 'weather'`, database.Now())
+			connectortest.Exec(t, db, spoil, database.Now())
+			connectortest.Exec(t, db, `UPDATE toolset_inventory SET updated_at = ? WHERE key = 'weather'`, database.Now())
 			definitions, failures, err := s.Export(t.Context(), anna, nil)
 			require.NoError(t, err, spoil)
 			require.Equal(t, []string{"good"}, keysOf(definitions), spoil)

@@ -19,13 +19,13 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/connector/composio"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/connector/rest"
 	"github.com/portico-run/portico/modules/connector/vendors"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 	"github.com/portico-run/portico/modules/toolset/install"
 	"github.com/portico-run/portico/modules/toolset/store"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -53,7 +53,7 @@ type inventory struct {
 }
 
 type (
-	base      = toolsettest.Toolsets
+	base      = connectortest.Toolsets
 	installer = install.Service
 	applier   = file.Service
 )
@@ -61,9 +61,9 @@ type (
 func service(t *testing.T, db *database.DB) *inventory {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
-		toolsettest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
+		connectortest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
-	s := toolsettest.New(t, db, nil, map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key})
+	s := connectortest.New(t, db, nil, map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key})
 	return &inventory{s, s.Installs, s.Files}
 }
 
@@ -183,7 +183,7 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 		n := 0
 		add := func(uid any, key, auth string, more string) {
 			n++
-			toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, uid, name, key, auth_type`+column(more)+`)
+			connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, uid, name, key, auth_type`+column(more)+`)
 				VALUES (?, ?, ?, ?, ?, ?`+value(more)+`)`, fmt.Sprint("ts-", n), uid == nil, uid, key, key, auth)
 		}
 		add(nil, "gmail", "oauth", "")
@@ -194,10 +194,10 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 		add(nil, "removed", "config_based", "uninstalled=true")
 		add("u-ben", "secretive", "external_apikey", "")
 		add("u-anna", "exa", "oauth", "")
-		toolsettest.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id) VALUES ('u-ben', 'gmail', 'ca-ben')`)
-		toolsettest.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id, status) VALUES ('u-anna', 'exa', 'ca-old', 'revoked')`)
-		toolsettest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('weather', 'sse', 'u-ben')`)
-		toolsettest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid, enabled) VALUES ('jina', 'sse', 'u-anna', false)`)
+		connectortest.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id) VALUES ('u-ben', 'gmail', 'ca-ben')`)
+		connectortest.Exec(t, db, `INSERT INTO composio_connections (uid, integration_id, connected_account_id, status) VALUES ('u-anna', 'exa', 'ca-old', 'revoked')`)
+		connectortest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('weather', 'sse', 'u-ben')`)
+		connectortest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid, enabled) VALUES ('jina', 'sse', 'u-anna', false)`)
 
 		for _, c := range []struct {
 			who  actor.Actor
@@ -263,7 +263,7 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 			if auth != "" {
 				data = s.Box.Seal([]byte(auth))
 			}
-			toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, ?, 'w', 'weather', ?)`, "ts-"+id, id, data)
+			connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, ?, 'w', 'weather', ?)`, "ts-"+id, id, data)
 		}
 		got, err := s.Identify(t.Context(), anna, "weather")
 		require.NoError(t, err)
@@ -291,7 +291,7 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 		require.Equal(t, toolset.Credential{Type: toolset.Header, Name: "X-Key", Value: key}, c)
 
 		// A credential that cannot be opened is an error, never no credential.
-		toolsettest.Exec(t, db, `UPDATE toolsets SET auth_data = 'ffff' WHERE uid = 'u-ben'`)
+		connectortest.Exec(t, db, `UPDATE toolsets SET auth_data = 'ffff' WHERE uid = 'u-ben'`)
 		got, err = s.Identify(t.Context(), ben, "weather")
 		require.NoError(t, err)
 		_, _, err = s.Method(t.Context(), ben, got, "forecast")
@@ -332,8 +332,8 @@ func TestExport(t *testing.T) {
 		s := service(t, db)
 		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
-		toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
-		toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key) VALUES ('ts-p', 'u-ben', 'p', 'private')`)
+		connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
+		connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key) VALUES ('ts-p', 'u-ben', 'p', 'private')`)
 
 		all, failures, err := s.Export(t.Context(), anna, nil)
 		require.NoError(t, err)
@@ -373,7 +373,7 @@ func TestServersAreNotExported(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		toolsettest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('mine', 'sse', 'u-anna')`)
+		connectortest.Exec(t, db, `INSERT INTO mcp_servers (name, type, uid) VALUES ('mine', 'sse', 'u-anna')`)
 		all, failures, err := s.Export(t.Context(), anna, nil)
 		require.NoError(t, err)
 		require.Empty(t, all)

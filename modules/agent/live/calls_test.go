@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/dev/agenttest"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/modules/agent/agenttest"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/model"

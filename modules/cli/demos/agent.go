@@ -19,12 +19,12 @@ import (
 	"syscall"
 
 	"github.com/portico-run/portico/configs"
-	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing/report"
 	"github.com/portico-run/portico/modules/catalogue/signature"
+	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
 
@@ -133,7 +133,7 @@ type agentDemo struct {
 }
 
 func (d agentDemo) run(ctx context.Context) error {
-	fmt.Fprintf(d.out, "The model is SCRIPTED: it says what dev/demo/agent.yaml says. All else is real.\n\n")
+	fmt.Fprintf(d.out, "The model is SCRIPTED: it says what modules/demo/agent.yaml says. All else is real.\n\n")
 	canvas, err := d.upload(ctx)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/connector/composio"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 )
 
 // Every exported method of the service and of both kinds is tried by a user on
@@ -56,7 +56,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.Empty(t, keys)
 			},
 			"Resolve": func(t *testing.T) { // also where everybody may use the toolset
-				toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
+				connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
 				_, err := s.toolsets.Identify(t.Context(), anna, "gmail")
 				require.Equal(t, errs.Forbidden, errs.CodeOf(err))
 			},

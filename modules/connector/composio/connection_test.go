@@ -17,9 +17,9 @@ import (
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/connector/composio"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
@@ -35,12 +35,12 @@ const connectedFile = `
 type process struct {
 	*composio.Service
 	connector *composio.Connector
-	toolsets  *toolsettest.Toolsets
+	toolsets  *connectortest.Toolsets
 }
 
 func start(t *testing.T, db *database.DB, client *composio.Client) *process {
 	t.Helper()
-	s := toolsettest.New(t, db, client, nil)
+	s := connectortest.New(t, db, client, nil)
 	return &process{s.Connections, s.Connector, s}
 }
 
@@ -48,7 +48,7 @@ func start(t *testing.T, db *database.DB, client *composio.Client) *process {
 func connected(t *testing.T, db *database.DB) (*process, *composiotest.Server) {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
-		toolsettest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
+		connectortest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
 	server := composiotest.Start(t)
 	p := start(t, db, client(t, server))
@@ -148,20 +148,20 @@ func TestTheSharedAccountIsMadeOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.Equal(t, 1, provider.Accounts(toolsettest.SharedUser))
+		require.Equal(t, 1, provider.Accounts(connectortest.SharedUser))
 		require.Equal(t, 1, provider.Requests("POST /api/v3/connected_accounts"))
 
 		// One that the provider no longer takes is made again.
-		require.NoError(t, s.connector.Lost(t.Context(), toolsettest.SharedUser, "alpha_vantage"))
+		require.NoError(t, s.connector.Lost(t.Context(), connectortest.SharedUser, "alpha_vantage"))
 		found, err := s.toolsets.Identify(t.Context(), ben, "alpha_vantage")
 		require.NoError(t, err)
-		require.Equal(t, toolsettest.SharedUser, found.AccountUser)
+		require.Equal(t, connectortest.SharedUser, found.AccountUser)
 		_, _, err = s.toolsets.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
 		require.NoError(t, err)
-		require.Equal(t, 1, provider.Accounts(toolsettest.SharedUser), "what was there was taken over")
+		require.Equal(t, 1, provider.Accounts(connectortest.SharedUser), "what was there was taken over")
 
 		// A process that died while it connected is not waited for for ever.
-		toolsettest.Exec(t, db, `UPDATE composio_connections SET status = 'connecting', connected_account_id = '', updated_at = ? WHERE integration_id = 'alpha_vantage'`, database.Now().Add(-2*time.Minute))
+		connectortest.Exec(t, db, `UPDATE composio_connections SET status = 'connecting', connected_account_id = '', updated_at = ? WHERE integration_id = 'alpha_vantage'`, database.Now().Add(-2*time.Minute))
 		_, _, err = s.toolsets.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
 		require.NoError(t, err)
 
@@ -174,7 +174,7 @@ func TestTheSharedAccountIsMadeOnce(t *testing.T) {
 		_, again, err := s.toolsets.Method(t.Context(), ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
 		require.NoError(t, err)
 		require.Equal(t, before, again)
-		require.Equal(t, 1, provider.Accounts(toolsettest.SharedUser))
+		require.Equal(t, 1, provider.Accounts(connectortest.SharedUser))
 		require.Equal(t, 2, provider.Requests("POST /api/v3/connected_accounts"))
 
 		q, err := found.Prices.Price("ALPHA_VANTAGE_SYMBOL_SEARCH", nil, nil)

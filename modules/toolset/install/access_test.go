@@ -10,8 +10,8 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset/install"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 // Every exported method of the service is tried by a user on another user's
@@ -30,7 +30,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		require.NoError(t, err)
 		sealed := s.Box.Seal([]byte(`{"apiKey":"bens-own"}`))
 		for _, k := range []string{"private", "weather"} {
-			toolsettest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, 'u-ben', 'his', ?, ?)`, "ts-"+k, k, sealed)
+			connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key, auth_data) VALUES (?, 'u-ben', 'his', ?, ?)`, "ts-"+k, k, sealed)
 		}
 		tries := map[string]func(t *testing.T){
 			"Tools": func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/connector/composio"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset/file"
 	"github.com/portico-run/portico/modules/toolset/install"
-	"github.com/portico-run/portico/modules/toolset/toolsettest"
 )
 
 const key = "sk-upstream-1234"
@@ -30,7 +30,7 @@ type inventory struct {
 }
 
 type (
-	base      = toolsettest.Toolsets
+	base      = connectortest.Toolsets
 	installer = install.Service
 	applier   = file.Service
 )
@@ -40,12 +40,12 @@ type (
 func connected(t *testing.T, db *database.DB) *inventory {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
-		toolsettest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
+		connectortest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
 	server := composiotest.Start(t)
 	e := egress.New(egress.Config{})
 	t.Cleanup(e.Close)
-	s := toolsettest.New(t, db, composio.NewClient(composio.ClientDeps{
+	s := connectortest.New(t, db, composio.NewClient(composio.ClientDeps{
 		BaseURL: server.URL, Version: "v3", Key: composiotest.Key, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Timeout: 5 * time.Second, CacheLife: time.Minute, Upstream: upstream.New(upstream.Deps{Client: e, ResponseCap: 1 << 20}),
 	}), map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key})

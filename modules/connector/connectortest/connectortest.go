@@ -1,6 +1,6 @@
-// Package toolsettest wires toolsets for tests: every kind that the server has,
+// Package connectortest wires toolsets for tests: every kind that the server has,
 // and files that fill the inventory.
-package toolsettest
+package connectortest
 
 import (
 	"strings"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/modules/demo"
 )
 
 func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
