@@ -44,8 +44,7 @@ fi
 step "Tests"
 # The race detector watches our code and its libraries, besides SQLite: that is
 # C turned into Go, has its own tests, and takes ten times as long under it.
-# More tests than processors run at once, because they wait for programs.
-tools/with-services.sh go test -race '-gcflags=modernc.org/...=-race=false' -shuffle=on -parallel 4 -timeout 20m ./...
+tools/with-services.sh go test -race '-gcflags=modernc.org/...=-race=false' -shuffle=on -timeout 20m ./...
 
 # Under the race detector a few random programs are tried, and memory is
 # measured roughly.
