@@ -115,10 +115,11 @@ type Deps struct {
 
 // API is the HTTP surface. Register operations before serving.
 type API struct {
-	deps   Deps
-	engine *gin.Engine
-	huma   huma.API
-	routes map[string]Operation // "METHOD /path/:name" → what is served there
+	bodyTime time.Duration // for reading a body
+	deps     Deps
+	engine   *gin.Engine
+	huma     huma.API
+	routes   map[string]Operation // "METHOD /path/:name" → what is served there
 }
 
 var installGlobals sync.Once //nolint:gochecknoglobals // guards the libraries' own globals
@@ -134,7 +135,7 @@ func New(d Deps) *API {
 			return newHumaError(nil, status, msg, details...)
 		}
 	})
-	a := &API{deps: d, engine: gin.New(), routes: map[string]Operation{}}
+	a := &API{deps: d, engine: gin.New(), routes: map[string]Operation{}, bodyTime: bodyReadTimeout}
 	// Nobody in front is trusted to name the client: a forwarded header would
 	// let anybody choose the address in the log.
 	_ = a.engine.SetTrustedProxies(nil) // fails only for a malformed list

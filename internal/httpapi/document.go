@@ -99,7 +99,7 @@ func (a *API) serveDocument() {
 func (a *API) describe(op Operation) huma.Operation {
 	h := huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
-		Tags: []string{op.Tag}, DefaultStatus: http.StatusOK, MaxBodyBytes: a.limit(op), BodyReadTimeout: bodyReadTimeout,
+		Tags: []string{op.Tag}, DefaultStatus: http.StatusOK, MaxBodyBytes: a.limit(op), BodyReadTimeout: a.bodyTime,
 	}
 	for status := range failures(op) {
 		h.Errors = append(h.Errors, status)

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 
@@ -210,9 +211,14 @@ func authorization(header string) (Credentials, bool) {
 // readBody reads a JSON body whole, within the limit, and refuses bytes that
 // are not UTF-8: the decoder would replace them without a word.
 func (a *API) readBody(c *gin.Context) {
-	if c.Request.Body == nil || c.Request.Body == http.NoBody || !isJSON(c.Request) {
+	if c.Request.Body == nil || c.Request.Body == http.NoBody {
 		return
 	}
+	if !isJSON(c.Request) {
+		c.Request.Body = &timedBody{c.Request.Body, c.Writer}
+		return
+	}
+	_ = huma.SetReadDeadline(c.Writer, time.Now().Add(a.bodyTime)) // what has no deadline reads without
 	op, _ := a.route(c)
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.limit(op)))
 	if err != nil {
@@ -227,7 +233,24 @@ func (a *API) readBody(c *gin.Context) {
 		a.fail(c, errs.New(errs.Invalid, "The request body is not valid UTF-8.").Do("Encode the JSON document as UTF-8."))
 		return
 	}
-	c.Request.Body = io.NopCloser(bytes.NewReader(body))
+	_ = huma.SetReadDeadline(c.Writer, time.Time{})
+	c.Request.Body = &timedBody{io.NopCloser(bytes.NewReader(body)), c.Writer}
+}
+
+// timedBody lifts the deadline for reading at its end. Left in place, it would
+// pass while the request is worked on, and look as if the client had gone.
+type timedBody struct {
+	io.ReadCloser
+	w http.ResponseWriter
+}
+
+// Read implements io.Reader.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = huma.SetReadDeadline(b.w, time.Time{})
+	}
+	return n, err
 }
 
 func isJSON(r *http.Request) bool {
