@@ -320,7 +320,7 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 	env = append(env, "TOOL_LEASE=10s", "LOG_LEVEL=error", "SANDBOX_MAX_CONCURRENT=30")
 	url := databasetest.URL(t, database.Postgres)
 	survivor := serve(t, url, env...)
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	dies := spawn(t, environ(t, url, append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)...))
 	const each = 25
 	start := func(at, name string) {

@@ -185,7 +185,7 @@ func (zero) Read(p []byte) (int, error) {
 func TestLargeInputsAreNotHeld(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	p := spawn(t, environ(t, databasetest.URL(t, database.SQLite), "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen, "LOG_LEVEL=error"))
 	s := &instance{t: t, url: "http://" + listen, key: p.key}
 	const most = 20 // MiB

@@ -674,7 +674,7 @@ func TestLostPrograms(t *testing.T) {
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			listen := freeAddress(t)
+			listen := testenv.FreeAddress(t)
 			env := environ(t, databasetest.URL(t, d), "PORTICO_LISTEN="+listen, "LOG_LEVEL=error")
 			p := spawn(t, env)
 			s := &instance{t: t, url: "http://" + listen, key: p.key}

@@ -84,7 +84,7 @@ func TestKilledServer(t *testing.T) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			url := databasetest.URL(t, d)
-			listen := freeAddress(t)
+			listen := testenv.FreeAddress(t)
 			env := environ(t, url, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen, "TOOL_LEASE=3s", "LOG_LEVEL=error")
 			p := spawn(t, env)
 			id := ids.New(ids.Run)

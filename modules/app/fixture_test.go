@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +20,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/app/apptest"
 	"github.com/portico-run/portico/modules/sandbox/guest"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -44,37 +43,10 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// freeAddress is one that nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
-}
-
 // environ is what a server of a test is configured with.
 func environ(t testing.TB, url string, more ...string) []string {
 	t.Helper()
-	env := []string{
-		// Programs that name no time have the longest, because the machine of a
-		// test may be busy.
-		"SANDBOX_TIMEOUT_MS=300000", "CODEAPI_TIMEOUT_MS=300000",
-		"DATABASE_URL=" + url, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets",
-		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + freeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
-		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32), "LOG_LEVEL=debug",
-		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
-	}
-	return append(env, more...)
-}
-
-func toMap(environ []string) map[string]string {
-	env := map[string]string{}
-	for _, e := range environ {
-		name, value, _ := strings.Cut(e, "=")
-		env[name] = value
-	}
-	return env
+	return apptest.Environ(t, url, append([]string{"LOG_LEVEL=debug"}, more...)...)
 }
 
 // instance is a running server.
@@ -98,12 +70,12 @@ func serve(t testing.TB, url string, more ...string) *instance {
 // serveWith starts a server with an environment, and with more kinds of toolsets.
 func serveWith(t testing.TB, env []string, connectors ...tool.Connector) *instance {
 	t.Helper()
-	testenv.Sandbox(t, guest.DefaultRoot(toMap(env)))
+	testenv.Sandbox(t, guest.DefaultRoot(apptest.Values(env)))
 	c, err := configs.Load(configs.Options{Environ: env})
 	require.NoError(t, err)
 	log := &buffer{}
 	a, err := app.Open(t.Context(), app.Options{
-		Config: c, Environ: toMap(env), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Connectors: connectors,
+		Config: c, Environ: apptest.Values(env), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Connectors: connectors,
 	})
 	require.NoError(t, err)
 	key, err := a.Prepare(t.Context())

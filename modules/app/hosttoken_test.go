@@ -290,7 +290,7 @@ func TestTheFirstRequestsOfAPersonAtOnce(t *testing.T) {
 			t.Parallel()
 			env := environ(t, databasetest.URL(t, d), "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))
 			first := serveWith(t, env)
-			second := serveWith(t, append(env, "DEMO_LISTEN="+freeAddress(t)))
+			second := serveWith(t, append(env, "DEMO_LISTEN="+testenv.FreeAddress(t)))
 			token := ed.For(t, "anna")
 			var wg sync.WaitGroup
 			for i := range 12 {

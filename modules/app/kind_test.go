@@ -113,7 +113,7 @@ func TestANewKindOfToolsetIsOnePackage(t *testing.T) {
 
 			// A server that has the kind no more says so, and goes on.
 			s.stop()
-			s = serveWith(t, slices.Concat(s.env, []string{"DEMO_LISTEN=" + freeAddress(t)}))
+			s = serveWith(t, slices.Concat(s.env, []string{"DEMO_LISTEN=" + testenv.FreeAddress(t)}))
 			require.Contains(t, verbose(t, s), "parrot.yaml")
 			a = s.send(other, "POST", "/v1/tool/execute", `{"toolsetKey":"parrot","toolName":"say","arguments":{"text":"hello"}}`)
 			require.Contains(t, a.raw, "Toolset parrot is of type echo, which this server cannot execute.")

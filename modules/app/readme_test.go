@@ -24,6 +24,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
+	"github.com/portico-run/portico/modules/app/apptest"
 )
 
 // The documents mark their blocks by the word behind the fence:
@@ -156,8 +157,8 @@ func checkBlocks(t *testing.T, document string, list []block, left map[string]bo
 func newReader(t *testing.T, bin string, list []block) *reader {
 	t.Helper()
 	r := &reader{t: t, folder: t.TempDir(), printed: &buffer{}, addresses: map[string]string{
-		"localhost:5800": freeAddress(t), "localhost:5801": freeAddress(t), "localhost:5802": freeAddress(t),
-		"localhost:5803": freeAddress(t),
+		"localhost:5800": testenv.FreeAddress(t), "localhost:5801": testenv.FreeAddress(t), "localhost:5802": testenv.FreeAddress(t),
+		"localhost:5803": testenv.FreeAddress(t),
 	}}
 	r.url = "http://" + r.addresses["localhost:5800"]
 	for name, target := range map[string]string{"bin": bin, "modules": root + "/modules", "dev": root + "/dev"} {
@@ -328,7 +329,7 @@ func TestKeysOfTheReadmeWork(t *testing.T) {
 	require.NoError(t, err)
 
 	// LibreChat turns \n into line ends and reads PEM.
-	host := toMap(strings.Split(strings.TrimSpace(string(there)), "\n"))
+	host := apptest.Values(strings.Split(strings.TrimSpace(string(there)), "\n"))
 	require.Equal(t, "librechat-jwt", host["CODEAPI_AUTH_PROVIDER"])
 	block, _ := pem.Decode([]byte(strings.ReplaceAll(host["CODEAPI_JWT_PRIVATE_KEY"], `\n`, "\n")))
 	require.NotNil(t, block)

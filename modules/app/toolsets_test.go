@@ -43,7 +43,7 @@ func TestAnInvalidToolsetFileStopsNeitherServerNorOthers(t *testing.T) {
 			url, dir := databasetest.URL(t, d), t.TempDir()
 			write(t, dir, "a.yaml", priced("a"))
 			write(t, dir, "b.yaml", priced("b"))
-			upstream := "DEMO_LISTEN=" + freeAddress(t)
+			upstream := "DEMO_LISTEN=" + testenv.FreeAddress(t)
 			s := serve(t, url, "TOOLSETS_DIR="+dir, upstream)
 			require.Empty(t, verbose(t, s))
 			s.stop()

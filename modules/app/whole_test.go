@@ -128,7 +128,7 @@ func TestLargeResultsStayWithinTheMemory(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	dir, sum := largeResults(t)
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	p := spawn(t, environ(t, databasetest.URL(t, database.SQLite), "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen,
 		"TOOLSETS_DIR="+dir, "SANDBOX_MAX_CONCURRENT=10", "SANDBOX_MAX_PER_USER=10", "LOG_LEVEL=error"))
 	s := &instance{t: t, url: "http://" + listen, key: p.key}

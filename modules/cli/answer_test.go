@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/cli.md anew")
@@ -109,7 +110,7 @@ func keyIDs(t *testing.T, env []string, user string) []string {
 func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key")
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key")
 	s := serving(t, env)
 	var done struct {
 		Data struct{ ToolCalls []struct{ CallID string } }
@@ -139,7 +140,7 @@ func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
 // them; the document shows a part.
 func TestLongAnswersForScriptsKeepTheirShape(t *testing.T) {
 	t.Parallel()
-	env := environ(t, databasetest.EmptyURL(t, database.SQLite))
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite))
 	indent := func(v any) string {
 		text, err := json.MarshalIndent(v, "", "  ")
 		require.NoError(t, err)
@@ -176,7 +177,7 @@ func nameOf(args []string) string {
 // A list of nothing is a list, and not null.
 func TestEmptyListsAreLists(t *testing.T) {
 	t.Parallel()
-	env := environ(t, databasetest.EmptyURL(t, database.SQLite))
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite))
 	require.Equal(t, "[]\n", good(t, env, "user", "list", "--json"))
 	require.Equal(t, "[]\n", good(t, env, "key", "list", "--json"))
 	require.Equal(t, "[]\n", good(t, env, "audit", "--json"))

@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
 )
 
 // both runs a test on each database.
@@ -20,7 +21,7 @@ func both(t *testing.T, test func(t *testing.T, env []string)) {
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			test(t, environ(t, databasetest.EmptyURL(t, d)))
+			test(t, apptest.Environ(t, databasetest.EmptyURL(t, d)))
 		})
 	}
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
 	"github.com/portico-run/portico/modules/cli"
 )
 
 func TestDemoCommand(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "ENDPOINT=http://"+freeAddress(t), "LOG_LEVEL=error")
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "ENDPOINT=http://"+testenv.FreeAddress(t), "LOG_LEVEL=error")
 	for _, want := range []string{"981.5", "963"} {
 		code, out, errs := portico(t, env, "demo")
 		require.Equal(t, 0, code, errs)
@@ -35,7 +36,7 @@ func TestDemoCommand(t *testing.T) {
 		require.Empty(t, errs)
 	}
 	// With a server running, that one is used.
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	env = append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)
 	serving(t, env)
 	code, out, errs := portico(t, env, "demo")
@@ -43,7 +44,7 @@ func TestDemoCommand(t *testing.T) {
 	require.NotContains(t, out, "one was started")
 	require.Contains(t, out, "Balance: 944.5.")
 
-	code, _, errs = portico(t, append(env, "PTC_MODE=off", "ENDPOINT=http://"+freeAddress(t), "PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN="+freeAddress(t)), "demo")
+	code, _, errs = portico(t, append(env, "PTC_MODE=off", "ENDPOINT=http://"+testenv.FreeAddress(t), "PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN="+testenv.FreeAddress(t)), "demo")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "PTC_MODE is off")
 }
@@ -84,7 +85,7 @@ func TestDemoOfTheAgent(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	picture := filepath.Join(t.TempDir(), "chart.png")
-	env := append(environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error")
+	env := append(apptest.Environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error")
 	code, out, errs := portico(t, env, "demo", "agent", "--chart", picture)
 	require.Equal(t, 0, code, errs+out)
 	for want, times := range map[string]int{

@@ -100,9 +100,9 @@ func TestFirstMinutes(t *testing.T) {
 	t.Parallel()
 	toolsets, err := filepath.Abs("../../configs/toolsets")
 	require.NoError(t, err)
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	url := "http://" + listen
-	o := newOperator(t, "# mine", "PORTICO_LISTEN="+listen, "DEMO_LISTEN='"+freeAddress(t)+"'", "export PTC_MODE=on # try it", "LOG_LEVEL=warn",
+	o := newOperator(t, "# mine", "PORTICO_LISTEN="+listen, "DEMO_LISTEN='"+testenv.FreeAddress(t)+"'", "export PTC_MODE=on # try it", "LOG_LEVEL=warn",
 		"TOOLSETS_DIR="+toolsets, "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json")
 	printed, stop := o.serve()
 	require.Contains(t, printed, " answers on "+url+" ("+listen+")")

@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
 )
 
 func TestOperatorsCommands(t *testing.T) {
@@ -22,7 +23,7 @@ func TestOperatorsCommands(t *testing.T) {
 	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			env := environ(t, databasetest.EmptyURL(t, d), "TOOLSET_PETS_API_KEY=pet-key")
+			env := apptest.Environ(t, databasetest.EmptyURL(t, d), "TOOLSET_PETS_API_KEY=pet-key")
 			ok := func(args ...string) string {
 				t.Helper()
 				return good(t, env, args...)
@@ -87,7 +88,7 @@ func TestOperatorsCommands(t *testing.T) {
 
 func TestCommandsThatFailSayWhy(t *testing.T) {
 	t.Parallel()
-	env := environ(t, databasetest.URL(t, database.SQLite))
+	env := apptest.Environ(t, databasetest.URL(t, database.SQLite))
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("key: x\nname: X\nmethods: [{name: a}]\n"), 0o644))
 	for _, c := range []struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
 )
 
 // A token of the command line is good for a running development server, and
@@ -28,7 +29,7 @@ func TestTokensOfTheCommandLineAreGoodInDevelopment(t *testing.T) {
 			if d == database.SQLite {
 				url = "sqlite:" + filepath.Join(data, "portico.db")
 			}
-			env := environ(t, url, "OBJECT_STORAGE_FOLDER="+filepath.Join(data, "objects"))
+			env := apptest.Environ(t, url, "OBJECT_STORAGE_FOLDER="+filepath.Join(data, "objects"))
 			env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JWT_SECRET=") })
 			s := serving(t, env)
 			code, token, errs := portico(t, env, "user", "token", "admin")
@@ -65,7 +66,7 @@ func TestTokensOfTheCommandLineAreGoodInDevelopment(t *testing.T) {
 
 func TestProcessesThatStartAtOnceHaveOneSecret(t *testing.T) {
 	t.Parallel()
-	env := environ(t, databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER="+filepath.Join(t.TempDir(), "objects"))
+	env := apptest.Environ(t, databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER="+filepath.Join(t.TempDir(), "objects"))
 	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JWT_SECRET=") })
 	_, _, _ = portico(t, env, "user", "create", "admin")
 	dir := filepath.Dir(strings.TrimPrefix(env[0], "DATABASE_URL=sqlite:"))

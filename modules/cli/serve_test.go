@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
 )
 
 // A server that cannot listen has made the first user already.
@@ -19,7 +20,7 @@ func TestTheFirstKeyIsShownAlsoWhereTheStartFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
-	env := append(environ(t, databasetest.URL(t, database.SQLite)), "PORTICO_LISTEN="+taken.Addr().String())
+	env := append(apptest.Environ(t, databasetest.URL(t, database.SQLite)), "PORTICO_LISTEN="+taken.Addr().String())
 	code, out, errs := portico(t, env, "serve")
 	require.Equal(t, 1, code, out)
 	require.Contains(t, errs, "address already in use")
@@ -37,7 +38,7 @@ var printedURL = regexp.MustCompile(`https?://[^\s/]+`)
 func TestPrintedAddressesFollowTheListenAddress(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	_, port, err := net.SplitHostPort(freeAddress(t))
+	_, port, err := net.SplitHostPort(testenv.FreeAddress(t))
 	require.NoError(t, err)
 	cases := map[string]struct {
 		env  []string
@@ -60,7 +61,7 @@ func TestPrintedAddressesFollowTheListenAddress(t *testing.T) {
 		}{[]string{"PORTICO_LISTEN=[::1]:" + port}, "http://[::1]:" + port}
 	}
 	for name, c := range cases { // one after the other: they share the port
-		env := environ(t, databasetest.EmptyURL(t, database.SQLite), c.env...)
+		env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), c.env...)
 		s := serving(t, env)
 		found := printedURL.FindAllString(s.printed, -1)
 		require.Len(t, found, 3, "%s:\n%s", name, s.printed)
@@ -99,7 +100,7 @@ func TestCommandsSayWhichDatabaseTheyUse(t *testing.T) {
 // A warning comes once when the server starts, and commands do not repeat it.
 func TestWarningsComeOnce(t *testing.T) {
 	t.Parallel()
-	env := environ(t, databasetest.EmptyURL(t, database.SQLite), "ENCRYPTION_KEY=", "JWT_SECRET=", "PTC_MOOD=on", "TOOLSET_PETS_API_KEY=k",
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "ENCRYPTION_KEY=", "JWT_SECRET=", "PTC_MOOD=on", "TOOLSET_PETS_API_KEY=k",
 		"OBJECT_STORAGE_FOLDER="+t.TempDir()+"/objects")
 	s := serving(t, env)
 	s.stop()
@@ -119,7 +120,7 @@ func TestWarningsComeOnce(t *testing.T) {
 // Exit codes are as docs/cli.md lists them.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
-	env := environ(t, databasetest.EmptyURL(t, database.SQLite))
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite))
 	good(t, env, "user", "create", "anna")
 	for _, c := range []struct {
 		code int

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -45,20 +44,8 @@ type User struct {
 // with the test. More are settings as environment variables.
 func Serve(t *testing.T, toolsets string, more ...string) *Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	environ := append([]string{
-		"DATABASE_URL=" + databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=" + toolsets,
-		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + l.Addr().String(), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
-		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32),
-		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
-	}, more...)
-	values := map[string]string{}
-	for _, e := range environ {
-		name, value, _ := strings.Cut(e, "=")
-		values[name] = value
-	}
+	environ := Environ(t, databasetest.URL(t, database.SQLite), append([]string{"TOOLSETS_DIR=" + toolsets}, more...)...)
+	values := Values(environ)
 	testenv.Sandbox(t, guest.DefaultRoot(values))
 	c, err := configs.Load(configs.Options{Environ: environ})
 	require.NoError(t, err)
@@ -85,6 +72,32 @@ func Serve(t *testing.T, toolsets string, more ...string) *Server {
 		App: a, URL: "http://" + s.Addr().String(), t: t,
 		Anna: User{actor.Actor{UID: anna.UID, Scope: actor.Full}, key.Reveal()}, Ben: User{who, theirs.Reveal()},
 	}
+}
+
+// Environ is what a server of a test is configured with, on a database. Of a
+// setting that is there twice, the last one counts. The folder of toolsets is
+// that of the repository, seen from a module.
+func Environ(t testing.TB, database string, more ...string) []string {
+	t.Helper()
+	return append([]string{
+		// Programs that name no time have the longest, because the machine of a
+		// test may be busy.
+		"SANDBOX_TIMEOUT_MS=300000", "CODEAPI_TIMEOUT_MS=300000",
+		"DATABASE_URL=" + database, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets",
+		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + testenv.FreeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
+		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32),
+		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
+	}, more...)
+}
+
+// Values are the variables of an environment by name.
+func Values(environ []string) map[string]string {
+	values := map[string]string{}
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		values[name] = value
+	}
+	return values
 }
 
 // Answer is the envelope of an answer.
