@@ -59,7 +59,6 @@ setup: ## Install bubblewrap and Python, build the sandbox's Python root
 
 .PHONY: lint
 lint: ## Run the linters
-	@go vet ./...
 	@go tool -modfile=tools/go.mod golangci-lint run
 
 .PHONY: fmt

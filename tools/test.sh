@@ -22,6 +22,9 @@ export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true
 
+# What was compiled in one folder serves in all.
+export GOFLAGS=-trimpath
+
 step "Format"
 unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)
 if [ -n "$unformatted" ]; then
@@ -29,9 +32,6 @@ if [ -n "$unformatted" ]; then
 	echo "$unformatted" >&2
 	exit 1
 fi
-
-step "Vet"
-go vet ./...
 
 step "Lint"
 go tool -modfile=tools/go.mod golangci-lint run
@@ -44,10 +44,12 @@ fi
 step "Tests"
 # The race detector watches our code and its libraries, besides SQLite: that is
 # C turned into Go, has its own tests, and takes ten times as long under it.
-tools/with-services.sh go test -race '-gcflags=modernc.org/...=-race=false' -shuffle=on -timeout 20m ./...
+# The linters have vetted.
+tools/with-services.sh go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 20m ./...
 
-# Under the race detector a few random programs are tried, and memory is
-# measured roughly.
-step "Ten thousand random programs of the ledger; the memory of the server as it is shipped"
-tools/with-services.sh go test -timeout 15m -run 'TestTenThousandProgramsKeepTheLedger|TestLargeResultsStayWithinTheMemory|TestLargeInputsAreNotHeld' \
-	./modules/billing ./modules/app
+step "Tests that are slow under the race detector"
+# Files that say so, and what is tried or measured roughly there: ten thousand
+# random programs of the ledger, the memory of the server as it is shipped.
+named=$(grep -l '^//go:build !race' modules/*/*_test.go | xargs sed -En 's/^func (Test[A-Z]\w*)\(.*/\1/p' | paste -sd'|')
+tools/with-services.sh go test -vet=off -timeout 15m \
+	-run "^($named|TestTenThousandProgramsKeepTheLedger|TestLargeResultsStayWithinTheMemory|TestLargeInputsAreNotHeld)\$" ./modules/billing ./modules/app

@@ -69,7 +69,7 @@ func TestProcessesThatStartAtOnceHaveOneSecret(t *testing.T) {
 	env := apptest.Environ(t, databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER="+filepath.Join(t.TempDir(), "objects"))
 	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JWT_SECRET=") })
 	_, _, _ = portico(t, env, "user", "create", "admin")
-	dir := filepath.Dir(strings.TrimPrefix(env[0], "DATABASE_URL=sqlite:"))
+	dir := filepath.Dir(strings.TrimPrefix(apptest.Values(env)["DATABASE_URL"], "sqlite:"))
 	require.NoError(t, os.Remove(filepath.Join(dir, "jwt-secret")))
 	var wait sync.WaitGroup
 	tokens := make([]string, 8)
