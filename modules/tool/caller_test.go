@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func TestKeysOfProgramsCountWithAnExecutingProgram(t *testing.T) {
 		elsewhere := f.again("process-2")
 		r := f.startRun(anna)
 		p, other := f.open(anna, r, "weather"), f.open(ben, f.startRun(ben))
-		_, direct, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Toolset: "weather", Tool: "free"})
+		_, direct, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Toolset: "weather", Tool: "free", Arguments: json.RawMessage(`{}`)})
 		require.NoError(t, err)
 		require.Equal(t, record.Success, direct.Status)
 		calls := f.calls(anna)
