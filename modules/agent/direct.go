@@ -56,8 +56,7 @@ func (o *offers) directTool(name, key string, t toolset.ToolDefinition) loop.Too
 	if strings.TrimSpace(description) == "" {
 		description = t.Name + " of " + key
 	}
-	return loop.Tool{
-		Name: name, Description: description, Schema: t.InputSchema, Toolset: key, Method: t.Name,
-		Run: func(ctx context.Context, c loop.Call) (string, error) { return o.calls.Execute(ctx, c, key, t.Name) },
-	}
+	tool := loop.Tool{Name: name, Description: description, Schema: t.InputSchema, Checks: true, Toolset: key, Method: t.Name}
+	tool.Run = func(ctx context.Context, c loop.Call) (string, error) { return o.calls.Execute(ctx, c, tool) }
+	return tool
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -236,12 +237,12 @@ func TestFunctionsOfTheServer(t *testing.T) {
 	s := apptest.Serve(t, toolsets)
 	double := tool.Function{
 		Name: "double", Description: "Doubles a number.", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`),
-		Run: func(_ context.Context, arguments json.RawMessage) tool.Answer {
+		Run: func(_ context.Context, arguments json.RawMessage) record.Answer {
 			var in struct{ N int }
 			if err := json.Unmarshal(arguments, &in); err != nil {
-				return tool.Answer{Status: "error", Error: err.Error()}
+				return record.Answer{Status: "error", Error: err.Error()}
 			}
-			return tool.Answer{Status: tool.Success, Data: fmt.Appendf(nil, `{"twice":%d}`, 2*in.N)}
+			return record.Answer{Status: record.Success, Data: fmt.Appendf(nil, `{"twice":%d}`, 2*in.N)}
 		},
 	}
 	o := python(t, s, program.Request{Functions: []tool.Function{double}, Code: "print(double(n=21)['twice'])\nprint('double' in search_tools('double a number'))"})

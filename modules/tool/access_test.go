@@ -29,7 +29,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		p := f.open(anna, r)
 		req := request(`{"city":"Rome"}`)
 		req.Context.ParentID = p.CallID
-		_, err := f.Service.Execute(t.Context(), anna, req)
+		_, err := f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		hers := f.calls(anna)[1]
 		before := len(f.events(anna, r))
@@ -37,7 +37,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 
 		tries := map[string]func(t *testing.T){
 			"Execute": func(t *testing.T) {
-				_, err := f.Service.Execute(ctx, ben, req)
+				_, err := f.execute(ctx, ben, req)
 				require.ErrorIs(t, err, record.ErrParentForeign)
 			},
 			"record.Call": func(t *testing.T) {
@@ -65,10 +65,6 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				_, err := f.Service.File(ctx, ben, hers.CallID, "x")
 				require.ErrorIs(t, err, record.ErrMissing)
 			},
-			"ExecuteWhole": func(t *testing.T) {
-				_, _, err := f.Service.ExecuteWhole(ctx, ben, req)
-				require.ErrorIs(t, err, record.ErrParentForeign)
-			},
 			"record.LastShape": func(t *testing.T) {
 				shape, err := f.records.LastShape(ctx, ben, req.Toolset, req.Tool)
 				require.NoError(t, err)
@@ -94,14 +90,14 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				f.Service.Lend(p.CallID, []tool.Function{{Name: "hers", Schema: json.RawMessage(`{"type":"object"}`)}})
 				own := req
 				own.Toolset, own.Tool = ptc.Own, "hers"
-				_, err := f.Service.Execute(ctx, ben, own)
+				_, err := f.execute(ctx, ben, own)
 				require.ErrorIs(t, err, record.ErrParentForeign)
 			},
 			"TakeBack": func(*testing.T) { f.Service.TakeBack(p.CallID) },
 			"Perform": func(t *testing.T) {
-				_, _, err := f.Service.Perform(ctx, ben, r, tool.ModelCall{Tool: "get_time", Arguments: []byte(`{}`)}, func(context.Context) tool.Answer {
+				_, _, err := f.Service.Perform(ctx, ben, r, tool.ModelCall{Tool: "get_time", Arguments: []byte(`{}`)}, func(context.Context) record.Answer {
 					t.Error("executed in another user's run")
-					return tool.Answer{}
+					return record.Answer{}
 				})
 				require.Equal(t, errs.ResultMissing, errs.CodeOf(err))
 			},
@@ -120,7 +116,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			"record.CloseProgram": func(t *testing.T) {
 				stolen := p
 				stolen.UID = ben.UID
-				err := f.records.CloseProgram(ctx, stolen, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
+				err := f.records.CloseProgram(ctx, stolen, record.Answer{Status: record.Success}, func(database.Tx) error { return nil })
 				require.ErrorIs(t, err, record.ErrMissing)
 			},
 		}
@@ -154,7 +150,7 @@ var system = map[string]string{
 // foreignRecords tries what is done to a record with one that claims to be another
 // user's.
 func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(*testing.T)) {
-	ctx, stolen, answer := f.t.Context(), p, tool.Answer{Status: tool.Success}
+	ctx, stolen, answer := f.t.Context(), p, record.Answer{Status: record.Success}
 	stolen.UID = ben.UID
 	his := r.Ref()
 	his.UID = ben.UID
@@ -185,15 +181,15 @@ func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(
 		require.ErrorIs(t, err, record.ErrParentForeign)
 	}
 	tries["record.Fit"] = func(t *testing.T) { // is kept under the user's own name
-		_, err := f.records.Fit(ctx, stolen, tool.Answer{Data: json.RawMessage(`"` + strings.Repeat("x", 2*outputCap) + `"`)})
+		_, err := f.records.Fit(ctx, stolen, record.Answer{Data: json.RawMessage(`"` + strings.Repeat("x", 2*outputCap) + `"`)})
 		require.NoError(t, err)
-		_, err = f.records.Whole(ctx, anna, p.CallID, tool.Answer{Truncated: &record.Truncated{}})
+		_, err = f.records.Whole(ctx, anna, p.CallID, record.Answer{Truncated: &record.Truncated{}})
 		require.Equal(t, errs.NotFound, errs.CodeOf(err))
 	}
 	tries["record.Whole"] = func(t *testing.T) {
-		_, err := f.records.Fit(ctx, p, tool.Answer{Data: json.RawMessage(`"` + strings.Repeat("y", 2*outputCap) + `"`)})
+		_, err := f.records.Fit(ctx, p, record.Answer{Data: json.RawMessage(`"` + strings.Repeat("y", 2*outputCap) + `"`)})
 		require.NoError(t, err)
-		_, err = f.records.Whole(ctx, actor.Actor{UID: "u-carl"}, p.CallID, tool.Answer{Truncated: &record.Truncated{}})
+		_, err = f.records.Whole(ctx, actor.Actor{UID: "u-carl"}, p.CallID, record.Answer{Truncated: &record.Truncated{}})
 		require.Equal(t, errs.NotFound, errs.CodeOf(err))
 	}
 	tries["record.GiveUp"] = func(t *testing.T) {

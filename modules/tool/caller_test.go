@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,14 +22,14 @@ func TestKeysOfProgramsCountWithAnExecutingProgram(t *testing.T) {
 		elsewhere := f.again("process-2")
 		r := f.startRun(anna)
 		p, other := f.open(anna, r, "weather"), f.open(ben, f.startRun(ben))
-		_, direct, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Toolset: "weather", Tool: "free"})
+		_, direct, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Toolset: "weather", Tool: "free", Arguments: json.RawMessage(`{}`)})
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, direct.Status)
+		require.Equal(t, record.Success, direct.Status)
 		calls := f.calls(anna)
 		ask := func(g *fixture, parent string) error {
 			req := request(`{"city":"Rome"}`)
 			req.IdempotencyKey, req.Context.ParentID = "k", parent
-			_, err := g.Service.Execute(t.Context(), limited, req)
+			_, err := g.execute(t.Context(), limited, req)
 			return err
 		}
 		require.ErrorIs(t, ask(f, ""), record.ErrProgramMissing)
@@ -39,7 +40,7 @@ func TestKeysOfProgramsCountWithAnExecutingProgram(t *testing.T) {
 			require.NoError(t, ask(g, p.CallID))
 		}
 		req := tool.Request{Toolset: "other", Tool: "go", Context: tool.Context{ParentID: p.CallID}}
-		answer, err := f.Service.Execute(t.Context(), limited, req)
+		answer, err := f.execute(t.Context(), limited, req)
 		require.NoError(t, err)
 		require.Equal(t, tool.CodeNotAllowed, answer.ErrorCode)
 
@@ -61,11 +62,11 @@ func TestUnreadableProgramsCallNothing(t *testing.T) {
 			tool.Exec(t, f.db, `UPDATE tool_call_results SET input = ? WHERE call_id = ?`, input, p.CallID)
 			req := request(`{"city":"Rome"}`)
 			req.Context.ParentID = p.CallID
-			answer, err := f.Service.Execute(t.Context(), anna, req)
+			answer, err := f.execute(t.Context(), anna, req)
 			require.NoError(t, err)
 			require.Equal(t, tool.CodeNotAllowed, answer.ErrorCode, input)
 			require.Contains(t, answer.Error, "it was given none")
-			_, err = f.Service.Execute(t.Context(), limited, req)
+			_, err = f.execute(t.Context(), limited, req)
 			require.ErrorIs(t, err, record.ErrParentForeign, input)
 		}
 		require.Empty(t, f.upstream.seen())

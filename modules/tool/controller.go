@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 type controller struct{ service *Service }
@@ -55,12 +56,12 @@ type executeBody struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty" documented:"type=object|null additionalProperties=true" doc:"The tool's parameters, an object"`
 }
 
-func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInput) (Answer, *httpapi.Stream, error) {
+func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInput) (record.Answer, *httpapi.Stream, error) {
 	version, err := run.ParseVersion("x-refly-result-version", in.Version)
 	if err != nil {
-		return Answer{}, nil, err
+		return record.Answer{}, nil, err
 	}
-	answer, whole, err := c.service.ExecuteWhole(ctx, who, Request{
+	answer, whole, err := c.service.Execute(ctx, who, Request{
 		Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
 		Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, Version: version, CanvasID: in.CanvasID},
 	})

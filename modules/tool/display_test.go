@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -28,14 +29,14 @@ func TestDisplayLeavesOutWhatWasRead(t *testing.T) {
 			"read_tool_result":  {`{"call_id":"ptc:1"}`, `{"text":"private"}`, `{"callId":"ptc:1","toolName":"read_tool_result","status":"success"}`},
 			"get_time":          {`{}`, `"2026"`, `"2026"`},
 		} {
-			call, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: name, Arguments: []byte(c.input)}, func(context.Context) tool.Answer {
-				return tool.Answer{Status: tool.Success, Data: json.RawMessage(c.data)}
+			call, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: name, Arguments: []byte(c.input)}, func(context.Context) record.Answer {
+				return record.Answer{Status: record.Success, Data: json.RawMessage(c.data)}
 			})
 			require.NoError(t, err)
 			require.JSONEq(t, `{"status":"success","data":`+c.shown+`}`, displayed(call.CallID), name)
 		}
-		failed, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: "read_file", Arguments: []byte(`{}`)}, func(context.Context) tool.Answer {
-			return tool.Refuse("FAILED", "there is no file")
+		failed, _, err := f.Service.Perform(t.Context(), anna, r, tool.ModelCall{Tool: "read_file", Arguments: []byte(`{}`)}, func(context.Context) record.Answer {
+			return record.Refuse("FAILED", "there is no file")
 		})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"status":"error","error":"there is no file","errorCode":"FAILED"}`, displayed(failed.CallID))

@@ -33,14 +33,14 @@ func TestExecuteRecordsBillsAndTells(t *testing.T) {
 		p := f.open(anna, r)
 		req := request(`{"city":"Rome","file_name_title":"rome","days":12345678901234567890}`)
 		req.Context.ParentID = p.CallID
-		answer, err := f.Service.Execute(t.Context(), anna, req)
+		answer, err := f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		require.Equal(t, "INVALID_ARGUMENTS", answer.ErrorCode)
 
 		req.Arguments = json.RawMessage(`{"city":"Rome","file_name_title":"rome"}`)
-		answer, err = f.Service.Execute(t.Context(), anna, req)
+		answer, err = f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
-		require.Equal(t, tool.Answer{Status: "success", Data: json.RawMessage(`{"sky":"clear"}`)}, answer)
+		require.Equal(t, record.Answer{Status: "success", Data: json.RawMessage(`{"sky":"clear"}`)}, answer)
 		f.close(p)
 
 		in := f.upstream.seen()
@@ -83,10 +83,10 @@ func TestProgressIsShown(t *testing.T) {
 		require.NoError(t, err)
 		req := request(`{"city":"Rome"}`)
 		req.Context.ResultID = r.ResultID
-		_, err = f.Service.Execute(t.Context(), anna, req)
+		_, err = f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		require.Equal(t, []string{"start", "tool_call_start standalone", "log standalone", "tool_call_end standalone"}, f.events(anna, r))
-		_, err = f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		_, err = f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err, "outside a run nobody watches")
 	})
 }
@@ -94,15 +94,15 @@ func TestProgressIsShown(t *testing.T) {
 func TestExecuteOutsideARun(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
-		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		c := f.calls(anna)[0]
 		require.Equal(t, run.NoResult, c.ResultID)
 		require.Equal(t, ids.Standalone, c.Origin)
 		require.Equal(t, "-2", f.balance(anna), "a call without credits becomes a debt")
 
-		_, err = f.Service.Execute(t.Context(), anna, tool.Request{Toolset: "weather", Tool: "free", Arguments: json.RawMessage("null")})
+		_, err = f.execute(t.Context(), anna, tool.Request{Toolset: "weather", Tool: "free", Arguments: json.RawMessage("null")})
 		require.NoError(t, err)
 		require.Equal(t, "-2", f.balance(anna))
 	})
@@ -129,7 +129,7 @@ func TestExecuteAnswersForEverythingThatGoesWrong(t *testing.T) {
 			{"exa", "x", `{}`, "TOOLSET_TYPE_UNSUPPORTED", "Toolset exa is of type composio_apikey, which this server cannot execute."},
 			{"jina", "x", `{}`, "TOOLSET_TYPE_UNSUPPORTED", "Toolset jina is of type legacy_sdk, which this server cannot execute."},
 		} {
-			answer, err := f.Service.Execute(t.Context(), anna, tool.Request{Toolset: c.toolset, Tool: c.tool, Arguments: json.RawMessage(c.arguments)})
+			answer, err := f.execute(t.Context(), anna, tool.Request{Toolset: c.toolset, Tool: c.tool, Arguments: json.RawMessage(c.arguments)})
 			require.NoError(t, err)
 			require.Equal(t, c.code, answer.ErrorCode, c.toolset)
 			require.True(t, strings.HasPrefix(answer.Error, c.message), answer.Error)
@@ -148,39 +148,39 @@ func TestExecuteSurvivesItsExecutor(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		for name, c := range map[string]struct {
 			do   func(ctx context.Context, in tool.Invocation) (tool.Outcome, error)
-			want tool.Answer
+			want record.Answer
 		}{
 			"failure": {
 				func(context.Context, tool.Invocation) (tool.Outcome, error) {
 					return tool.Outcome{Failure: &tool.Failure{Message: "no such city", Code: "NOT_FOUND", Data: json.RawMessage(`{"a":1}`)}}, nil
 				},
-				tool.Answer{Status: "error", Error: "no such city", ErrorCode: "NOT_FOUND", Data: json.RawMessage(`{"a":1}`)},
+				record.Answer{Status: "error", Error: "no such city", ErrorCode: "NOT_FOUND", Data: json.RawMessage(`{"a":1}`)},
 			},
 			"failure in bad text": {
 				func(context.Context, tool.Invocation) (tool.Outcome, error) {
 					return tool.Outcome{Failure: &tool.Failure{Message: "a\x00b\xff", Code: "X", Data: json.RawMessage(`{"cut`)}}, nil
 				},
-				tool.Answer{Status: "error", Error: "a\uFFFDb\uFFFD", ErrorCode: "X"},
+				record.Answer{Status: "error", Error: "a\uFFFDb\uFFFD", ErrorCode: "X"},
 			},
 			"fault": {
 				func(context.Context, tool.Invocation) (tool.Outcome, error) {
 					return tool.Outcome{}, errors.New("private detail 4711")
 				},
-				tool.Answer{Status: "error", Error: "The tool could not be executed because of a fault of the server.", ErrorCode: "INTERNAL"},
+				record.Answer{Status: "error", Error: "The tool could not be executed because of a fault of the server.", ErrorCode: "INTERNAL"},
 			},
 			"panic": {
 				func(context.Context, tool.Invocation) (tool.Outcome, error) { panic("private detail 4711") },
-				tool.Answer{Status: "error", Error: "The tool could not be executed because of a fault of the server.", ErrorCode: "INTERNAL"},
+				record.Answer{Status: "error", Error: "The tool could not be executed because of a fault of the server.", ErrorCode: "INTERNAL"},
 			},
 			"invalid output": {
 				func(context.Context, tool.Invocation) (tool.Outcome, error) {
 					return tool.Outcome{Data: json.RawMessage(`{"cut`)}, nil
 				},
-				tool.Answer{Status: "error", Error: "The tool could not be executed because of a fault of the server.", ErrorCode: "INTERNAL"},
+				record.Answer{Status: "error", Error: "The tool could not be executed because of a fault of the server.", ErrorCode: "INTERNAL"},
 			},
 		} {
 			f.upstream.will(c.do)
-			answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+			answer, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 			require.NoError(t, err, name)
 			require.Equal(t, c.want, answer, name)
 		}
@@ -196,7 +196,7 @@ func TestOutputInBadTextIsRepaired(t *testing.T) {
 		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
 			return tool.Outcome{Data: json.RawMessage("[\"a\xff\\u0000\"]")}, nil
 		})
-		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "[\"a\uFFFD\\u0000\"]", string(answer.Data))
 		require.Equal(t, record.Completed, f.calls(anna)[0].Status)
@@ -211,7 +211,7 @@ func TestExecuteEndsAtItsTimeout(t *testing.T) {
 			<-ctx.Done()
 			return tool.Outcome{}, ctx.Err()
 		})
-		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "TIMEOUT", answer.ErrorCode)
 		require.Equal(t, "The call did not finish within 20ms.", answer.Error)
@@ -222,7 +222,7 @@ func TestExecuteIsLateInItsFirstQueryToo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		tool.Adjust(f.Service, func(s *tool.Settings) { s.Timeout = time.Nanosecond })
-		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "TIMEOUT", answer.ErrorCode)
 		require.Equal(t, record.Failed, f.calls(anna)[0].Status)
@@ -237,9 +237,9 @@ func TestExecuteIsRecordedWhenTheCallerIsGone(t *testing.T) {
 			leave()
 			return tool.Outcome{Data: json.RawMessage(`1`)}, nil
 		})
-		answer, err := f.Service.Execute(ctx, anna, request(`{"city":"Rome"}`))
+		answer, err := f.execute(ctx, anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		require.Equal(t, record.Completed, f.calls(anna)[0].Status)
 		require.Equal(t, "-2", f.balance(anna))
 	})
@@ -269,7 +269,7 @@ func TestExecuteRefusesBadRequestsWithoutARecord(t *testing.T) {
 		} {
 			req := request(`{"city":"Rome"}`)
 			change(&req)
-			_, err := f.Service.Execute(t.Context(), anna, req)
+			_, err := f.execute(t.Context(), anna, req)
 			require.Equal(t, errs.Invalid, errs.CodeOf(err), "%s: %v", name, err)
 		}
 		require.Empty(t, f.calls(anna))
@@ -284,9 +284,9 @@ func TestExecuteRefusesForeignIDs(t *testing.T) {
 		mine := f.startRun(ben)
 		canvas, err := f.runs.CreateCanvas(t.Context(), anna, "hers")
 		require.NoError(t, err)
-		own, err := f.Service.Execute(t.Context(), ben, request(`{"city":"Rome"}`))
+		own, err := f.execute(t.Context(), ben, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, own.Status)
+		require.Equal(t, record.Success, own.Status)
 		notAProgram := f.calls(ben)[0].CallID
 		seven := 7
 		for name, c := range map[string]struct {
@@ -304,7 +304,7 @@ func TestExecuteRefusesForeignIDs(t *testing.T) {
 		} {
 			req := request(`{"city":"Rome"}`)
 			req.Context = c.at
-			_, err := f.Service.Execute(t.Context(), ben, req)
+			_, err := f.execute(t.Context(), ben, req)
 			require.ErrorIs(t, err, c.want, name)
 			require.Equal(t, 403, errs.CodeOf(err).Status())
 		}
@@ -314,7 +314,7 @@ func TestExecuteRefusesForeignIDs(t *testing.T) {
 		other := f.startRun(anna)
 		req := request(`{"city":"Rome"}`)
 		req.Context = tool.Context{ParentID: p.CallID, ResultID: other.ResultID}
-		_, err = f.Service.Execute(t.Context(), anna, req)
+		_, err = f.execute(t.Context(), anna, req)
 		require.ErrorIs(t, err, record.ErrResultForeign)
 	})
 }
@@ -327,7 +327,7 @@ func TestExecuteRefusesCallsOfAnEndedProgram(t *testing.T) {
 		f.close(p)
 		req := request(`{"city":"Rome"}`)
 		req.Context.ParentID = p.CallID
-		_, err := f.Service.Execute(t.Context(), anna, req)
+		_, err := f.execute(t.Context(), anna, req)
 		require.ErrorIs(t, err, record.ErrParentEnded)
 		require.Len(t, f.calls(anna), 1)
 	})
@@ -349,14 +349,14 @@ func TestCloseProgramWaitsForItsCalls(t *testing.T) {
 		req.Context.ParentID = p.CallID
 		var both sync.WaitGroup
 		both.Go(func() {
-			if _, err := f.Service.Execute(t.Context(), anna, req); err != nil {
+			if _, err := f.execute(t.Context(), anna, req); err != nil {
 				t.Error(err)
 			}
 		})
 		<-began
 		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		err := f.records.CloseProgram(soon, p, tool.Answer{Status: tool.Success}, func(database.Tx) error { return nil })
+		err := f.records.CloseProgram(soon, p, record.Answer{Status: record.Success}, func(database.Tx) error { return nil })
 		require.Error(t, err, "the program ended before its call")
 		still, err := f.records.Call(t.Context(), anna, p.CallID)
 		require.NoError(t, err)
@@ -377,15 +377,15 @@ func TestExecuteRespectsWhatCodeMayCall(t *testing.T) {
 		p := f.open(anna, r, "weather")
 		for key, want := range map[string]string{"blocked": "administrator's lists", "other": "it may call: weather"} {
 			req := tool.Request{Toolset: key, Tool: "go", Arguments: json.RawMessage(`{}`), Context: tool.Context{ParentID: p.CallID}}
-			answer, err := f.Service.Execute(t.Context(), anna, req)
+			answer, err := f.execute(t.Context(), anna, req)
 			require.NoError(t, err)
 			require.Equal(t, "TOOLSET_NOT_ALLOWED", answer.ErrorCode)
 			require.Contains(t, answer.Error, want)
 			// The lists are for code; a direct call is not.
 			req.Context = tool.Context{}
-			answer, err = f.Service.Execute(t.Context(), anna, req)
+			answer, err = f.execute(t.Context(), anna, req)
 			require.NoError(t, err)
-			require.Equal(t, tool.Success, answer.Status)
+			require.Equal(t, record.Success, answer.Status)
 		}
 	})
 }
@@ -395,12 +395,12 @@ func TestIdempotencyKey(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		req := request(`{"city":"Rome"}`)
 		req.IdempotencyKey = "key-1"
-		first, err := f.Service.Execute(t.Context(), anna, req)
+		first, err := f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
 			return tool.Outcome{}, errors.New("called twice")
 		})
-		second, err := f.Service.Execute(t.Context(), anna, req)
+		second, err := f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		require.Equal(t, first, second)
 		require.Len(t, f.upstream.seen(), 1)
@@ -408,11 +408,11 @@ func TestIdempotencyKey(t *testing.T) {
 
 		other := req
 		other.Arguments = json.RawMessage(`{"city":"Oslo"}`)
-		_, err = f.Service.Execute(t.Context(), anna, other)
+		_, err = f.execute(t.Context(), anna, other)
 		require.ErrorIs(t, err, record.ErrKeyReused)
 
 		f.upstream.will(nil)
-		_, err = f.Service.Execute(t.Context(), ben, req) // Ben's key-1 is another key
+		_, err = f.execute(t.Context(), ben, req) // Ben's key-1 is another key
 		require.NoError(t, err)
 		require.Len(t, f.upstream.seen(), 2)
 	})
@@ -432,7 +432,7 @@ func TestIdempotencyKeyOfManyAtOnce(t *testing.T) {
 		results := make(chan error, senders)
 		for range senders {
 			go func() {
-				_, err := f.Service.Execute(t.Context(), anna, req)
+				_, err := f.execute(t.Context(), anna, req)
 				results <- err
 			}()
 		}
@@ -463,7 +463,7 @@ func TestParallelCallsBillExactly(t *testing.T) {
 			all.Go(func() {
 				req := request(fmt.Sprintf(`{"city":"c%d"}`, i))
 				req.Context.ParentID = p.CallID
-				if answer, err := f.Service.Execute(t.Context(), anna, req); err != nil || answer.Status != tool.Success {
+				if answer, err := f.execute(t.Context(), anna, req); err != nil || answer.Status != record.Success {
 					t.Errorf("call %d: %v %v", i, answer, err)
 				}
 			})
@@ -493,14 +493,14 @@ func TestLargeOutputIsShortenedAndKeptWhole(t *testing.T) {
 		whole, err := json.Marshal(map[string]any{"rows": slices.Repeat([]string{"a row of some length"}, 500), "note": "kept"})
 		require.NoError(t, err)
 		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) { return tool.Outcome{Data: whole}, nil })
-		answer, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		c := f.calls(anna)[0]
 		require.LessOrEqual(t, len(answer.Data), outputCap)
 		require.True(t, json.Valid(answer.Data))
 		require.Contains(t, string(answer.Data), "kept")
 		require.Equal(t, &record.Truncated{Bytes: len(whole), Ref: "/v1/tool/call/output?toolCallId=" + strings.ReplaceAll(c.CallID, ":", "%3A")}, answer.Truncated)
-		var recorded tool.Answer
+		var recorded record.Answer
 		require.NoError(t, json.Unmarshal(c.Output, &recorded))
 		require.Equal(t, answer, recorded)
 		back, err := f.records.Output(t.Context(), anna, c.CallID)
@@ -513,7 +513,7 @@ func TestUserToolsetIsNotBilled(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		tool.Exec(t, f.db, `INSERT INTO toolsets (toolset_id, uid, name, key) VALUES ('ts-own', 'u-anna', 'w', 'weather')`)
-		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		_, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "0", f.balance(anna))
 	})
@@ -523,9 +523,9 @@ func TestUnpricedSuccessIsAnsweredAndLogged(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		g := wire(t, f.db, unpriced{f.toolsets}, "process-2", f.upstream)
-		answer, err := g.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, err := g.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		require.Contains(t, g.log.String(), "call has no price and is not billed")
 	})
 }
@@ -548,9 +548,9 @@ func TestCallAfterTheRunEndedIsStillRecorded(t *testing.T) {
 		}))
 		req := request(`{"city":"Rome"}`)
 		req.Context.ResultID = r.ResultID
-		answer, err := f.Service.Execute(t.Context(), anna, req)
+		answer, err := f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		require.Equal(t, []string{"start", "end"}, f.events(anna, r))
 	})
 }
@@ -567,18 +567,18 @@ func TestCallsOfOneUserAreBounded(t *testing.T) {
 		})
 		done := make(chan error, 1)
 		go func() {
-			_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+			_, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 			done <- err
 		}()
 		<-began
-		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		_, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.Equal(t, errs.RateLimited, errs.CodeOf(err))
 		f.upstream.will(nil)
-		_, err = f.Service.Execute(t.Context(), ben, request(`{"city":"Rome"}`))
+		_, err = f.execute(t.Context(), ben, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		close(finish)
 		require.NoError(t, <-done)
-		_, err = f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		_, err = f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 	})
 }

@@ -193,7 +193,7 @@ func (f *fixture) open(a actor.Actor, r run.Run, toolsets ...string) record.Call
 
 func (f *fixture) close(c record.Call) {
 	f.t.Helper()
-	require.NoError(f.t, f.records.CloseProgram(f.t.Context(), c, tool.Answer{Status: tool.Success, Data: json.RawMessage("{}")},
+	require.NoError(f.t, f.records.CloseProgram(f.t.Context(), c, record.Answer{Status: record.Success, Data: json.RawMessage("{}")},
 		func(database.Tx) error { return nil }))
 }
 
@@ -231,6 +231,15 @@ func (f *fixture) events(a actor.Actor, r run.Run) []string {
 		out[i] = strings.TrimSpace(string(e.Type) + " " + origin)
 	}
 	return out
+}
+
+// execute runs a call and returns its answer as it is recorded.
+func (f *fixture) execute(ctx context.Context, a actor.Actor, req tool.Request) (record.Answer, error) {
+	answer, whole, err := f.Service.Execute(ctx, a, req)
+	if whole != nil {
+		require.NoError(f.t, whole.Close())
+	}
+	return answer, err
 }
 
 func request(arguments string) tool.Request {

@@ -16,11 +16,11 @@ import (
 
 // abandon leaves a program with a call in the state in which a process that
 // is killed leaves them, and returns what lets the call come back.
-func abandon(t *testing.T, f *fixture) (r run.Run, p record.Call, back func() tool.Answer) {
+func abandon(t *testing.T, f *fixture) (r run.Run, p record.Call, back func() record.Answer) {
 	t.Helper()
 	r = f.startRun(anna)
 	p = f.open(anna, r)
-	began, finish, answers := make(chan struct{}), make(chan struct{}), make(chan tool.Answer, 1)
+	began, finish, answers := make(chan struct{}), make(chan struct{}), make(chan record.Answer, 1)
 	f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) {
 		close(began)
 		<-finish
@@ -29,14 +29,14 @@ func abandon(t *testing.T, f *fixture) (r run.Run, p record.Call, back func() to
 	req := request(`{"city":"Rome"}`)
 	req.Context.ParentID = p.CallID
 	go func() {
-		answer, err := f.Service.Execute(context.WithoutCancel(t.Context()), anna, req)
+		answer, err := f.execute(context.WithoutCancel(t.Context()), anna, req)
 		if err != nil {
 			t.Error(err)
 		}
 		answers <- answer
 	}()
 	<-began
-	return r, p, sync.OnceValue(func() tool.Answer {
+	return r, p, sync.OnceValue(func() record.Answer {
 		close(finish)
 		return <-answers
 	})
@@ -71,7 +71,7 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 		answer := back()
 		require.Equal(t, "INTERRUPTED", answer.ErrorCode)
 		require.Equal(t, "0", f.balance(anna))
-		require.ErrorIs(t, f.records.CloseProgram(t.Context(), p, tool.Answer{Status: tool.Success}, nil), record.ErrMissing)
+		require.ErrorIs(t, f.records.CloseProgram(t.Context(), p, record.Answer{Status: record.Success}, nil), record.ErrMissing)
 		require.Len(t, f.events(anna, r), 6)
 	})
 }
@@ -129,7 +129,7 @@ func TestKeeperRenewsWhatItWorksOn(t *testing.T) {
 			require.NoError(t, f.Keeper.Renew(t.Context()))
 			require.NoError(t, g.Keeper.Reap(t.Context()))
 		}
-		require.Equal(t, tool.Success, back().Status)
+		require.Equal(t, record.Success, back().Status)
 		f.close(p)
 		require.Equal(t, "-2", f.balance(anna))
 	})

@@ -21,19 +21,19 @@ func TestAProgramCallsWhatItIsLent(t *testing.T) {
 		p := f.open(anna, f.startRun(anna))
 		f.Service.Lend(p.CallID, []tool.Function{{
 			Name: "double", Schema: json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}},"additionalProperties":false}`),
-			Run: func(_ context.Context, arguments json.RawMessage) tool.Answer {
-				return tool.Answer{Status: tool.Success, Data: arguments}
+			Run: func(_ context.Context, arguments json.RawMessage) record.Answer {
+				return record.Answer{Status: record.Success, Data: arguments}
 			},
 		}})
-		call := func(parent, name, arguments string) tool.Answer {
-			answer, err := f.Service.Execute(t.Context(), anna, tool.Request{
+		call := func(parent, name, arguments string) record.Answer {
+			answer, err := f.execute(t.Context(), anna, tool.Request{
 				Toolset: ptc.Own, Tool: name, Arguments: json.RawMessage(arguments), Context: tool.Context{ParentID: parent},
 			})
 			require.NoError(t, err)
 			return answer
 		}
 		got := call(p.CallID, "double", `{"n":12345678901234567890}`)
-		require.Equal(t, tool.Success, got.Status, got.Error)
+		require.Equal(t, record.Success, got.Status, got.Error)
 		require.JSONEq(t, `{"n":12345678901234567890}`, string(got.Data))
 		require.Equal(t, "INVALID_ARGUMENTS", call(p.CallID, "double", `{"n":"x"}`).ErrorCode)
 		require.Equal(t, "METHOD_NOT_FOUND", call(p.CallID, "triple", `{}`).ErrorCode)
@@ -53,11 +53,11 @@ func TestTheUpstreamSaysWhatACallCosts(t *testing.T) {
 		cost := 7 * money.Credit
 		out := tool.Outcome{Data: json.RawMessage(`1`), Cost: &cost}
 		f.upstream.will(func(context.Context, tool.Invocation) (tool.Outcome, error) { return out, nil })
-		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		_, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "-7", f.balance(anna))
 		out.Failure = &tool.Failure{Code: "X", Message: "no"}
-		_, err = f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		_, err = f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Equal(t, "-7", f.balance(anna))
 		require.Equal(t, record.Failed, f.calls(anna)[1].Status)

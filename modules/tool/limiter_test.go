@@ -22,7 +22,7 @@ func TestRatesOfKeysAndRuns(t *testing.T) {
 		call := func(key, run string) error {
 			req := request(`{"city":"Rome"}`)
 			req.Context.ResultID = run
-			_, err := f.Service.Execute(t.Context(), actor.Actor{UID: anna.UID, KeyID: key}, req)
+			_, err := f.execute(t.Context(), actor.Actor{UID: anna.UID, KeyID: key}, req)
 			return err
 		}
 		refused := func(err error, says string, after time.Duration) {

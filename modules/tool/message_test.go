@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -45,7 +46,7 @@ func TestEveryCallHasItsMessage(t *testing.T) {
 			return tool.Outcome{Data: json.RawMessage(`1`)}, nil
 		})
 		go func() {
-			_, err := f.Service.Execute(context.WithoutCancel(t.Context()), anna, req)
+			_, err := f.execute(context.WithoutCancel(t.Context()), anna, req)
 			done <- err
 		}()
 		<-began
@@ -68,9 +69,9 @@ func TestEveryCallHasItsMessage(t *testing.T) {
 		}))
 		bad := request(`{"town":"Rome"}`)
 		bad.Context.ParentID = p.CallID
-		_, err := f.Service.Execute(t.Context(), anna, bad)
+		_, err := f.execute(t.Context(), anna, bad)
 		require.NoError(t, err)
-		shown := tool.Shown{CallID: f.records.NewID(ids.Agent), Event: seen}
+		shown := record.Shown{CallID: f.records.NewID(ids.Agent), Event: seen}
 		c, _, err := f.Service.ExecuteForModel(t.Context(), anna, r, tool.ModelCall{Shown: shown, Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Rome"}`)})
 		require.NoError(t, err)
 		require.Equal(t, shown.CallID, c.CallID)

@@ -40,10 +40,10 @@ func (f *fixture) register(a actor.Actor, p outside.Registration) (run.Run, reco
 }
 
 // child makes a call as the program of that id.
-func (f *fixture) child(a actor.Actor, callID string) (tool.Answer, error) {
+func (f *fixture) child(a actor.Actor, callID string) (record.Answer, error) {
 	req := request(`{"city":"Rome"}`)
 	req.Context.ParentID = callID
-	return f.Service.Execute(context.WithoutCancel(f.t.Context()), a, req)
+	return f.execute(context.WithoutCancel(f.t.Context()), a, req)
 }
 
 // busy makes a call that executes until it is let go.
@@ -79,7 +79,7 @@ func TestProgramOutsideMakesCalls(t *testing.T) {
 		require.Equal(t, f.clock().Add(time.Hour), c.ExpiresAt)
 		answer, err := f.child(anna, outsideCall)
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		_, err = f.child(anna, "0b8f2f6e-6f0e-4c5e-9d2a-000000000000")
 		require.ErrorIs(t, err, record.ErrParentForeign)
 
@@ -145,9 +145,9 @@ func TestRegistrationRepeated(t *testing.T) {
 		require.Equal(t, r.ResultID, second.ResultID)
 		answer, err := f.child(anna, "second")
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		req := tool.Request{Toolset: "other", Tool: "go", Context: tool.Context{ParentID: "second"}}
-		answer, err = f.Service.Execute(t.Context(), anna, req)
+		answer, err = f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		require.Equal(t, "TOOLSET_NOT_ALLOWED", answer.ErrorCode)
 		got, err := f.runs.Get(t.Context(), anna, "ar-one", nil)
@@ -156,7 +156,7 @@ func TestRegistrationRepeated(t *testing.T) {
 
 		_, open := f.register(anna, registration("ar-free", "free"))
 		req.Context.ParentID, req.Toolset = open.CallID, "blocked"
-		answer, err = f.Service.Execute(t.Context(), anna, req)
+		answer, err = f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		require.Equal(t, "TOOLSET_NOT_ALLOWED", answer.ErrorCode, "the administrator's list holds")
 	})

@@ -28,15 +28,6 @@ type Context struct {
 	model *record.Shown
 }
 
-// Answer is the outcome of a call as the caller sees it, and as it is recorded.
-type Answer = record.Answer
-
-// Success is the status of a tool that did its work.
-const Success = record.Success
-
-// Refuse is the answer of a tool that failed.
-func Refuse(code, message string) Answer { return record.Refuse(code, message) }
-
 // Request is one call as it was asked for.
 type Request struct {
 	Toolset        string

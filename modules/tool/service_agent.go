@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"runtime/debug"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -10,33 +11,52 @@ import (
 	"github.com/portico-run/portico/modules/run/record"
 )
 
-// Shown is how a call was shown while a model wrote it.
-type Shown = record.Shown
-
 // ModelCall is a call that a model makes.
 type ModelCall struct {
-	Shown
+	record.Shown
 	Toolset   string // empty for record.Builtin
 	Tool      string
 	Arguments json.RawMessage
+	// Name and Schema are the tool as the model was shown it. ExecuteForModel
+	// checks the arguments against the schema.
+	Name   string
+	Schema json.RawMessage
 }
 
 // ExecuteForModel is Execute for a call that a model made in a run of the
-// actor's. It returns the record, too, as it was when the call began.
-func (s *Service) ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m ModelCall) (record.Call, Answer, error) {
-	return s.execute(ctx, a, Request{
-		Toolset: m.Toolset, Tool: m.Tool, Arguments: m.Arguments,
+// actor's. It returns the record, too, as it was when the call began. Arguments
+// that the shown schema does not take are a Failure with CodeInvalidArguments,
+// in words for the model; such a call is not recorded.
+func (s *Service) ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m ModelCall) (record.Call, record.Answer, error) {
+	schema, err := s.schemas.Get(m.Schema)
+	if err != nil {
+		return record.Call{}, record.Answer{}, err
+	}
+	arguments, err := schema.Arguments(m.Arguments)
+	if err != nil {
+		return record.Call{}, record.Answer{}, &Failure{Code: CodeInvalidArguments, Message: fmt.Sprintf("%s was not executed: %v.", m.Name, err)}
+	}
+	whole, err := json.Marshal(arguments) // with the defaults of the schema
+	if err != nil {
+		return record.Call{}, record.Answer{}, err
+	}
+	req := Request{
+		Toolset: m.Toolset, Tool: m.Tool, Arguments: whole,
 		Context: Context{ResultID: r.ResultID, Version: &r.Version, CanvasID: r.CanvasID, model: &m.Shown},
-	})
+	}
+	if err := req.validate(); err != nil {
+		return record.Call{}, record.Answer{}, err
+	}
+	return s.execute(ctx, a, req, arguments)
 }
 
 // Perform records a call that a model made in a run of the actor's of a tool
 // that the server is itself, and executes it. What the tool does costs
 // nothing. A panic in it costs this call only.
-func (s *Service) Perform(ctx context.Context, a actor.Actor, r run.Run, m ModelCall, work func(ctx context.Context) Answer) (record.Call, Answer, error) {
+func (s *Service) Perform(ctx context.Context, a actor.Actor, r run.Run, m ModelCall, work func(ctx context.Context) record.Answer) (record.Call, record.Answer, error) {
 	input, err := record.WrapInput(m.Arguments)
 	if err != nil {
-		return record.Call{}, Answer{}, err
+		return record.Call{}, record.Answer{}, err
 	}
 	c := s.records.FromModel(a, r, m.Shown)
 	c.Toolset, c.Tool, c.StepName, c.Input = m.Toolset, m.Tool, m.Tool, input
@@ -44,7 +64,7 @@ func (s *Service) Perform(ctx context.Context, a actor.Actor, r run.Run, m Model
 		c.Toolset = record.Builtin
 	}
 	if _, _, err := s.records.Begin(ctx, c, record.Once{}); err != nil {
-		return c, Answer{}, err
+		return c, record.Answer{}, err
 	}
 	defer s.records.Work(c.CallID)()
 	answer := s.work(ctx, c, work)
@@ -52,13 +72,13 @@ func (s *Service) Perform(ctx context.Context, a actor.Actor, r run.Run, m Model
 	return c, answer, err
 }
 
-func (s *Service) work(ctx context.Context, c record.Call, work func(ctx context.Context) Answer) (answer Answer) {
+func (s *Service) work(ctx context.Context, c record.Call, work func(ctx context.Context) record.Answer) (answer record.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
 			s.logger.ErrorContext(ctx, "builtin tool panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
-			answer = Refuse(CodeInternal, internalFault)
+			answer = record.Refuse(CodeInternal, internalFault)
 		}
 	}()
 	return work(ctx)

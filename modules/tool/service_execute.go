@@ -13,22 +13,19 @@ import (
 )
 
 // Execute runs one tool for the actor. The answer is as it is recorded: data
-// over the output cap is shortened, and ExecuteWhole has all of it.
+// over the output cap is shortened, and the whole is returned besides; who gets
+// it closes it.
 //
 // A tool that fails is an Answer, not an error: the request worked. Errors
 // are requests that could not be taken (malformed, foreign ids, a program
 // that has ended, a key used twice) and outages; none of them leaves a record
 // that is executing.
-func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Answer, error) {
-	_, answer, err := s.execute(ctx, a, req)
-	return answer, err
-}
-
-// ExecuteWhole is Execute for code, which gets all of the data. Where the
-// answer has a shortened one, the whole is returned besides; who gets it closes
-// it.
-func (s *Service) ExecuteWhole(ctx context.Context, a actor.Actor, req Request) (Answer, *record.Whole, error) {
-	call, answer, err := s.execute(ctx, a, req)
+func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (record.Answer, *record.Whole, error) {
+	arguments, err := req.decode()
+	if err != nil {
+		return record.Answer{}, nil, err
+	}
+	call, answer, err := s.execute(ctx, a, req, arguments)
 	if err != nil {
 		return answer, nil, err
 	}
@@ -36,19 +33,17 @@ func (s *Service) ExecuteWhole(ctx context.Context, a actor.Actor, req Request) 
 	return answer, whole, err
 }
 
-func (s *Service) execute(ctx context.Context, a actor.Actor, req Request) (record.Call, Answer, error) {
-	arguments, err := req.decode()
-	if err != nil {
-		return record.Call{}, Answer{}, err
-	}
+// execute runs a call that was decoded, and returns its record as
+// it was when the call began.
+func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, arguments map[string]any) (record.Call, record.Answer, error) {
 	leave, err := s.limiter.enter(s.settings.Now(), s.limitsOf(a, req.Context))
 	if err != nil {
-		return record.Call{}, Answer{}, err
+		return record.Call{}, record.Answer{}, err
 	}
 	defer leave()
 	call, grant, err := s.place(ctx, a, req)
 	if err != nil {
-		return call, Answer{}, err
+		return call, record.Answer{}, err
 	}
 	recorded, answer, err := s.records.Begin(ctx, call, req.once())
 	if err != nil || recorded != call.CallID {
@@ -107,7 +102,7 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (c reco
 }
 
 // settle records how a call ended and charges it, in one transaction.
-func (s *Service) settle(ctx context.Context, c record.Call, a Answer, charge billing.Charge) (Answer, error) {
+func (s *Service) settle(ctx context.Context, c record.Call, a record.Answer, charge billing.Charge) (record.Answer, error) {
 	return s.records.Settle(ctx, c, a, func(ctx context.Context, tx database.Tx) error {
 		_, err := s.billing.Charge(ctx, tx, charge)
 		return err

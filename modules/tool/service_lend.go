@@ -18,7 +18,7 @@ type Function struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage // of the arguments, an object
-	Run         func(ctx context.Context, arguments json.RawMessage) Answer
+	Run         func(ctx context.Context, arguments json.RawMessage) record.Answer
 }
 
 // Lend lets a program call functions until TakeBack.
@@ -59,7 +59,7 @@ func (l *lent) to(callID string) []Function {
 }
 
 // performLent executes a call of a function that the calling program was lent.
-func (s *Service) performLent(ctx context.Context, c record.Call, arguments map[string]any) Answer {
+func (s *Service) performLent(ctx context.Context, c record.Call, arguments map[string]any) record.Answer {
 	functions := s.lent.to(c.ParentID)
 	i := slices.IndexFunc(functions, func(f Function) bool { return f.Name == c.Tool })
 	if i < 0 {
@@ -68,9 +68,9 @@ func (s *Service) performLent(ctx context.Context, c record.Call, arguments map[
 			names[i] = f.Name
 		}
 		if len(names) == 0 {
-			return Refuse(CodeNotAllowed, "Functions of the server can be called from programs of agents only.")
+			return record.Refuse(CodeNotAllowed, "Functions of the server can be called from programs of agents only.")
 		}
-		return Refuse(CodeMethodNotFound, fmt.Sprintf("There is no function %s; there are: %s.", c.Tool, strings.Join(names, ", ")))
+		return record.Refuse(CodeMethodNotFound, fmt.Sprintf("There is no function %s; there are: %s.", c.Tool, strings.Join(names, ", ")))
 	}
 	if err := s.fits(arguments, functions[i].Schema); err != nil {
 		return s.refused(ctx, c, err)
@@ -80,7 +80,7 @@ func (s *Service) performLent(ctx context.Context, c record.Call, arguments map[
 		return s.refused(ctx, c, err)
 	}
 	answer := functions[i].Run(ctx, given)
-	if answer.Status != Success && late(ctx) {
+	if answer.Status != record.Success && late(ctx) {
 		return s.timedOut()
 	}
 	return answer

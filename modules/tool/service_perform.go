@@ -35,12 +35,12 @@ const internalFault = "The tool could not be executed because of a fault of the 
 // becomes the answer; a panic costs this call only.
 func (s *Service) checkAndPerform(
 	ctx context.Context, a actor.Actor, c record.Call, by record.Grant, arguments map[string]any,
-) (answer Answer, charge billing.Charge) {
+) (answer record.Answer, charge billing.Charge) {
 	charge = chargeOf(c, false, 0)
 	defer func() {
 		if v := recover(); v != nil {
 			s.logger.ErrorContext(ctx, "tool call panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
-			answer = Refuse(CodeInternal, internalFault)
+			answer = record.Refuse(CodeInternal, internalFault)
 		}
 	}()
 	if c.Toolset == ptc.Own {
@@ -73,8 +73,10 @@ func (s *Service) check(ctx context.Context, a actor.Actor, c record.Call, by re
 	}
 	title, _ := arguments[fileNameTitle].(string)
 	delete(arguments, fileNameTitle)
-	if err := s.fits(arguments, method.Request); err != nil {
-		return in, nil, err
+	if c.Origin != ids.Agent { // those of a model are checked against what it was shown
+		if err := s.fits(arguments, method.Request); err != nil {
+			return in, nil, err
+		}
 	}
 	if arguments, err = s.resources.Inputs(ctx, a, t.Egress, method.Request, arguments); err != nil {
 		return in, nil, err
@@ -93,20 +95,15 @@ func (s *Service) fits(arguments map[string]any, request json.RawMessage) error 
 	if err != nil {
 		return err
 	}
-	problems := schema.Check(arguments)
-	if len(problems) == 0 {
-		return nil
+	if problems := schema.Check(arguments); len(problems) > 0 {
+		return &Failure{Code: CodeInvalidArguments, Message: "Invalid arguments: " + problems.String()}
 	}
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.String()
-	}
-	return &Failure{Code: CodeInvalidArguments, Message: "Invalid arguments: " + strings.Join(lines, "; ")}
+	return nil
 }
 
 // perform lets the executor make a call that may be made, and returns what it
 // costs if it succeeded.
-func (s *Service) perform(ctx context.Context, a actor.Actor, c record.Call, in Invocation, executor Executor) (Answer, money.Amount) {
+func (s *Service) perform(ctx context.Context, a actor.Actor, c record.Call, in Invocation, executor Executor) (record.Answer, money.Amount) {
 	if decoded(in.Method) {
 		budget.Heavy(ctx)
 	}
@@ -122,7 +119,7 @@ func (s *Service) perform(ctx context.Context, a actor.Actor, c record.Call, in 
 	answer := s.conclude(ctx, c, outcome)
 	answer.Files = files
 	switch {
-	case answer.Status != Success:
+	case answer.Status != record.Success:
 		return answer, 0
 	case outcome.Cost != nil:
 		return answer, *outcome.Cost
@@ -174,9 +171,9 @@ func (s *Service) progress(ctx context.Context, c record.Call, text string) {
 
 // conclude turns what an executor returned into a result that every database
 // and reader takes: valid JSON, valid UTF-8, no NUL.
-func (s *Service) conclude(ctx context.Context, c record.Call, o Outcome) Answer {
+func (s *Service) conclude(ctx context.Context, c record.Call, o Outcome) record.Answer {
 	if f := o.Failure; f != nil {
-		a := Refuse(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
+		a := record.Refuse(f.Code, strings.ReplaceAll(strings.ToValidUTF8(f.Message, "\uFFFD"), "\x00", "\uFFFD"))
 		if json.Valid(f.Data) {
 			a.Data = validText(f.Data)
 		}
@@ -190,9 +187,9 @@ func (s *Service) conclude(ctx context.Context, c record.Call, o Outcome) Answer
 	}
 	if o.Data = validText(o.Data); len(o.Data) > s.settings.ResultCap {
 		f := upstream.TooLarge(int64(len(o.Data)), int64(s.settings.ResultCap))
-		return Refuse(f.Code, f.Message)
+		return record.Refuse(f.Code, f.Message)
 	}
-	return Answer{Status: Success, Data: o.Data}
+	return record.Answer{Status: record.Success, Data: o.Data}
 }
 
 // validText is bytes.ToValidUTF8 without the copy of a text that is valid.
@@ -264,13 +261,13 @@ func (s *Service) price(ctx context.Context, c record.Call, in Invocation, raw j
 // in the executor, failed for that.
 func late(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
 
-func (s *Service) timedOut() Answer {
-	return Refuse(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.settings.Timeout))
+func (s *Service) timedOut() record.Answer {
+	return record.Refuse(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.settings.Timeout))
 }
 
 // refused is the answer for an error of our own: its public sentence, or a
 // general one with the cause in the log.
-func (s *Service) refused(ctx context.Context, c record.Call, err error) Answer {
+func (s *Service) refused(ctx context.Context, c record.Call, err error) record.Answer {
 	if late(ctx) {
 		return s.timedOut()
 	}
@@ -288,17 +285,17 @@ func (s *Service) refused(ctx context.Context, c record.Call, err error) Answer 
 		code = CodeSpendingLimit
 	}
 	if f, ok := errors.AsType[*Failure](err); ok { // what a provider said
-		a := Refuse(f.Code, f.Message)
+		a := record.Refuse(f.Code, f.Message)
 		a.Data = f.Data
 		return a
 	}
 	e, ok := errors.AsType[*errs.Error](err)
 	if ok && errors.Is(err, resource.ErrInput) {
-		return Refuse(CodeInvalidArguments, e.Detail)
+		return record.Refuse(CodeInvalidArguments, e.Detail)
 	}
 	if ok && (e.Code.Status() < 500 || e.Code == errs.Unavailable) {
-		return Refuse(code, strings.TrimSpace(e.Message+" "+e.Detail))
+		return record.Refuse(code, strings.TrimSpace(e.Message+" "+e.Detail))
 	}
 	s.logger.ErrorContext(ctx, "tool call failed inside the server", "callId", c.CallID, "error", err)
-	return Refuse(CodeInternal, internalFault)
+	return record.Refuse(CodeInternal, internalFault)
 }

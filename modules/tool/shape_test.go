@@ -35,14 +35,14 @@ func TestShapeOfTheLastSuccess(t *testing.T) {
 			`[` + strings.Repeat(`{"id":1},`, 400) + `{"other":"skipped"}]`: "list[{id: int}]",
 		} {
 			f.answers(json.RawMessage(data))
-			_, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
+			_, err := f.execute(t.Context(), anna, request(`{"city":"Rome"}`))
 			require.NoError(t, err)
 			got, err := f.records.LastShape(t.Context(), anna, "weather", "forecast")
 			require.NoError(t, err)
 			require.Equal(t, want, got, data)
 		}
 		// A failure does not replace it, and other tools have none.
-		_, err := f.Service.Execute(t.Context(), anna, request(`{"city":7}`))
+		_, err := f.execute(t.Context(), anna, request(`{"city":7}`))
 		require.NoError(t, err)
 		got, err := f.records.LastShape(t.Context(), anna, "weather", "forecast")
 		require.NoError(t, err)

@@ -99,7 +99,7 @@ func TestResultsOverTheCapFail(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		f.grant(anna, 10)
 		f.answers(json.RawMessage(`"` + strings.Repeat("x", resultCap) + `"`))
-		answer, whole, err := f.Service.ExecuteWhole(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, whole, err := f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
 		require.Nil(t, whole)
 		require.Equal(t, "RESPONSE_TOO_LARGE", answer.ErrorCode)
@@ -109,9 +109,9 @@ func TestResultsOverTheCapFail(t *testing.T) {
 		require.Equal(t, "10", f.balance(anna))
 
 		f.answers(json.RawMessage(`"` + strings.Repeat("x", resultCap-2) + `"`))
-		answer, whole, err = f.Service.ExecuteWhole(t.Context(), anna, request(`{"city":"Rome"}`))
+		answer, whole, err = f.Service.Execute(t.Context(), anna, request(`{"city":"Rome"}`))
 		require.NoError(t, err)
-		require.Equal(t, tool.Success, answer.Status)
+		require.Equal(t, record.Success, answer.Status)
 		require.Equal(t, int64(resultCap), whole.Bytes)
 		require.NoError(t, whole.Close())
 	})
@@ -145,10 +145,10 @@ func TestIdempotencyCoversTheVersion(t *testing.T) {
 		r := f.startRun(anna)
 		req := request(`{"city":"Rome"}`)
 		req.IdempotencyKey, req.Context.ResultID, req.Context.Version = "k", r.ResultID, new(0)
-		_, err := f.Service.Execute(t.Context(), anna, req)
+		_, err := f.execute(t.Context(), anna, req)
 		require.NoError(t, err)
 		req.Context.Version = nil
-		_, err = f.Service.Execute(t.Context(), anna, req)
+		_, err = f.execute(t.Context(), anna, req)
 		require.ErrorIs(t, err, record.ErrKeyReused)
 	})
 }
@@ -159,7 +159,7 @@ func TestLargeResultsShareTheMemoryOfTheirUser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		const all = 1 << 40 // more than there is: the whole share
-		var nested tool.Answer
+		var nested record.Answer
 		f.upstream.will(func(ctx context.Context, _ tool.Invocation) (tool.Outcome, error) {
 			if err := budget.Take(ctx, all); err != nil {
 				return tool.Outcome{}, err
@@ -175,7 +175,7 @@ func TestLargeResultsShareTheMemoryOfTheirUser(t *testing.T) {
 			})
 			for _, who := range []actor.Actor{anna, ben} {
 				var err error
-				if nested, err = f.Service.Execute(ctx, who, tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Oslo"}`)}); err != nil {
+				if nested, err = f.execute(ctx, who, tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Oslo"}`)}); err != nil {
 					return tool.Outcome{}, err
 				}
 				if want := map[actor.Actor]string{anna: `"u-anna waits"`, ben: `"u-ben goes on"`}[who]; string(nested.Data) != want {
@@ -184,7 +184,7 @@ func TestLargeResultsShareTheMemoryOfTheirUser(t *testing.T) {
 			}
 			return tool.Outcome{Data: json.RawMessage(`"both were right"`)}, nil
 		})
-		a, err := f.Service.Execute(t.Context(), anna, tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Rome"}`)})
+		a, err := f.execute(t.Context(), anna, tool.Request{Toolset: "weather", Tool: "forecast", Arguments: json.RawMessage(`{"city":"Rome"}`)})
 		require.NoError(t, err)
 		require.JSONEq(t, `"both were right"`, string(a.Data), "%s; %s", a.Error, f.log)
 	})

@@ -102,6 +102,10 @@ func EmptyURL(t *testing.T, d database.Dialect) string {
 // template.
 func clone(t *testing.T) string {
 	t.Helper()
+	if name, ok := reused.take(); ok {
+		giveBack(t, name)
+		return withDatabase(t, name)
+	}
 	template := "template_" + migrationsHash(t)
 	conn := connect(t, server(t))
 	defer closeConn(t, conn)
@@ -123,7 +127,7 @@ func clone(t *testing.T) string {
 
 	name := "test_" + strings.ReplaceAll(ids.New("c"), "-", "_")
 	exec(t, conn, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY = FILE_COPY", name, template))
-	dropAfter(t, name)
+	giveBack(t, name)
 	return withDatabase(t, name)
 }
 
@@ -180,18 +184,28 @@ func withDatabase(t *testing.T, name string) string {
 func dropAfter(t *testing.T, name string) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer cancel()
-		conn, err := pgx.Connect(ctx, server(t))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func() { _ = conn.Close(ctx) }()
-		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		if err := drop(server(t), name); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+func drop(server, name string) error {
+	return run(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+}
+
+// run executes statements over a connection of its own; the context of a test
+// has ended when its databases are cleaned up.
+func run(address, statements string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, statements)
+	return err
 }
 
 func admin(t *testing.T, statement string) {

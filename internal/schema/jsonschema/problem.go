@@ -28,11 +28,23 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
+// Problems are all that is wrong with a value.
+type Problems []Problem
+
+// String is the problems in one line.
+func (list Problems) String() string {
+	lines := make([]string, len(list))
+	for i, p := range list {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "; ")
+}
+
 // maxProblems bounds what is reported of one value.
 const maxProblems = 20
 
-func problems(err *upstream.ValidationError, root any) []Problem {
-	var out []Problem
+func problems(err *upstream.ValidationError, root any) Problems {
+	var out Problems
 	collect(err, root, &out)
 	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	out = slices.Compact(out)
@@ -45,7 +57,7 @@ func problems(err *upstream.ValidationError, root any) []Problem {
 // collect walks to the leaves of the validator's error tree: they say what is
 // wrong. A failed set of alternatives stays one problem, because none of them is
 // more right than another.
-func collect(err *upstream.ValidationError, root any, out *[]Problem) {
+func collect(err *upstream.ValidationError, root any, out *Problems) {
 	at := path(err.InstanceLocation)
 	switch k := err.ErrorKind.(type) {
 	case *kind.Required:

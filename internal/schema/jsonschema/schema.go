@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	upstream "github.com/santhosh-tekuri/jsonschema/v6"
@@ -58,11 +57,7 @@ func explain(err error) error {
 	if !ok {
 		return err
 	}
-	var lines []string
-	for _, p := range problems(invalid, nil) {
-		lines = append(lines, p.String())
-	}
-	return errors.New(strings.Join(lines, "; "))
+	return errors.New(problems(invalid, nil).String())
 }
 
 func decode(raw []byte) (any, error) {
@@ -88,7 +83,7 @@ func (closed) Load(url string) (any, error) {
 // Check fills the defaults of the schema into value, then reports what is
 // wrong with it, in the order of the fields' names. Numbers in value are
 // json.Number.
-func (s *Schema) Check(value map[string]any) []Problem {
+func (s *Schema) Check(value map[string]any) Problems {
 	filler{s.root}.object(s.root, value, 0)
 	err := s.compiled.Validate(value)
 	if err == nil {
@@ -96,7 +91,7 @@ func (s *Schema) Check(value map[string]any) []Problem {
 	}
 	invalid, ok := errors.AsType[*upstream.ValidationError](err)
 	if !ok {
-		return []Problem{{Message: "cannot be checked: " + err.Error()}}
+		return Problems{{Message: "cannot be checked: " + err.Error()}}
 	}
 	return problems(invalid, s.root)
 }

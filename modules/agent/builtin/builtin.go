@@ -187,19 +187,19 @@ func (s *Set) tool(o own) loop.Tool {
 		Name: o.name, Description: o.description, Own: true, Schema: json.RawMessage(o.schema), Toolset: record.Builtin, Method: o.name,
 		Serial: o.serial, Ends: o.ends,
 		Run: func(ctx context.Context, c loop.Call) (string, error) {
-			return s.calls.Perform(ctx, c, "", o.name, func(ctx context.Context) tool.Answer { return answerOf(o.work(ctx, c.Arguments)) })
+			return s.calls.Perform(ctx, c, "", o.name, func(ctx context.Context) record.Answer { return answerOf(o.work(ctx, c.Arguments)) })
 		},
 	}
 }
 
 // answerOf is what a tool of the server's own answers.
-func answerOf(data any, failed error) tool.Answer {
+func answerOf(data any, failed error) record.Answer {
 	if failed != nil {
-		return tool.Refuse("FAILED", failed.Error())
+		return record.Refuse("FAILED", failed.Error())
 	}
 	text, err := json.Marshal(data)
 	if err != nil {
-		return tool.Refuse(tool.CodeInternal, "The result cannot be written.")
+		return record.Refuse(tool.CodeInternal, "The result cannot be written.")
 	}
-	return tool.Answer{Status: tool.Success, Data: text}
+	return record.Answer{Status: record.Success, Data: text}
 }

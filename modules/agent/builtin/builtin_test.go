@@ -22,6 +22,7 @@ import (
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -290,7 +291,7 @@ func TestFunctionsOfPrograms(t *testing.T) {
 	require.JSONEq(t, `{"type":"object","properties":{"zone":{"type":["string","null"],"description":"Time zone such as Europe/Oslo; null for UTC"}},"required":[],"additionalProperties":false}`,
 		string(functions["get_time"].Schema))
 	answer := functions["get_time"].Run(t.Context(), json.RawMessage(`{}`))
-	require.Equal(t, tool.Success, answer.Status)
+	require.Equal(t, record.Success, answer.Status)
 	answer = functions["read_file"].Run(t.Context(), json.RawMessage(`{"file":"notes.txt"}`))
 	require.JSONEq(t, `{"bytes":4,"from":0,"to":4,"text":"note"}`, string(answer.Data))
 	answer = functions["read_file"].Run(t.Context(), json.RawMessage(`{"file":"sales.parquet"}`))
@@ -304,7 +305,7 @@ func TestFunctionsOfPrograms(t *testing.T) {
 	cancel()
 	var refused int
 	for range 100 { // a run that has ended may still find room
-		if answer := functions["get_time"].Run(ended, json.RawMessage(`{}`)); answer.Status != tool.Success {
+		if answer := functions["get_time"].Run(ended, json.RawMessage(`{}`)); answer.Status != record.Success {
 			refused++
 			require.Contains(t, answer.Error, "canceled")
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/portico-run/portico/internal/schema/jsontree"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -36,7 +37,7 @@ func (s *Set) function(t own) tool.Function {
 	if t.lent != nil {
 		t = own{name: t.name, description: t.lent.description, schema: t.lent.schema, work: t.lent.work}
 	}
-	return tool.Function{Name: t.name, Description: t.description, Schema: optional(json.RawMessage(t.schema)), Run: func(ctx context.Context, arguments json.RawMessage) tool.Answer {
+	return tool.Function{Name: t.name, Description: t.description, Schema: optional(json.RawMessage(t.schema)), Run: func(ctx context.Context, arguments json.RawMessage) record.Answer {
 		select { // each may hold a whole file, or a whole result
 		case s.working <- struct{}{}:
 			defer func() { <-s.working }()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -73,7 +74,7 @@ func (c code) repl(m Mode, functions []tool.Function) loop.Tool {
 
 // reset ends the interpreter, and no more.
 func (c code) reset(ctx context.Context, call loop.Call) (string, error) {
-	return c.calls.Perform(ctx, call, pythonRepl, pythonRepl, func(ctx context.Context) tool.Answer {
+	return c.calls.Perform(ctx, call, pythonRepl, pythonRepl, func(ctx context.Context) record.Answer {
 		_, err := c.interpreters.Reset(ctx, c.task.Actor, c.interpreter())
 		return answerOf("[the next code begins anew]", err)
 	})

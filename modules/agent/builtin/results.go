@@ -64,8 +64,11 @@ type runID struct {
 
 func (r results) readRun(ctx context.Context, in runID) (any, error) {
 	of, err := r.runs.Get(ctx, r.actor, in.ResultID, nil)
-	if err != nil {
+	if errors.Is(err, run.ErrMissing) {
 		return nil, fmt.Errorf("there is no run %q", in.ResultID)
+	}
+	if err != nil {
+		return nil, errors.New("the run cannot be read at the moment")
 	}
 	messages, err := r.runs.Messages(ctx, r.actor, run.MessageFilter{ResultID: of.ResultID, Version: of.Version, Spoken: true})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 // Tools execute and record calls.
 type Tools interface {
-	ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall) (record.Call, tool.Answer, error)
-	Perform(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall, work func(ctx context.Context) tool.Answer) (record.Call, tool.Answer, error)
+	ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall) (record.Call, record.Answer, error)
+	Perform(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall, work func(ctx context.Context) record.Answer) (record.Call, record.Answer, error)
 }
 
 // Calls executes the calls of a run's model and records them, under the ids at
@@ -35,7 +35,7 @@ type Calls struct {
 // answers break off.
 func NewCalls(tools Tools, w *Writer, a actor.Actor) *Calls {
 	c := &Calls{tools: tools, writer: w, actor: a}
-	w.Abandoned = func(ctx context.Context, call loop.Call, shown tool.Shown) {
+	w.Abandoned = func(ctx context.Context, call loop.Call, shown record.Shown) {
 		c.refuse(ctx, call, shown, loop.Refusal{Reason: "not executed: the model's answer broke off while it wrote the call."})
 	}
 	return c
@@ -45,7 +45,7 @@ func NewCalls(tools Tools, w *Writer, a actor.Actor) *Calls {
 func (c *Calls) Offer(tools *loop.Tools) { c.offered.Store(tools) }
 
 // Shown is how a call was shown while the model wrote it.
-func (c *Calls) Shown(call loop.Call) tool.Shown { return c.writer.ShownAs(call.ID) }
+func (c *Calls) Shown(call loop.Call) record.Shown { return c.writer.ShownAs(call.ID) }
 
 // Given records what the model is given of a call, and under which id all of it
 // is kept.
@@ -54,15 +54,18 @@ func (c *Calls) Given(ctx context.Context, call loop.Call, id, text string) {
 	c.writer.Given(ctx, id, text)
 }
 
-// Execute calls a tool of a toolset.
-func (c *Calls) Execute(ctx context.Context, call loop.Call, toolset, name string) (string, error) {
+// Execute calls a tool of a toolset, as the model was shown it.
+func (c *Calls) Execute(ctx context.Context, call loop.Call, t loop.Tool) (string, error) {
 	made, answer, err := c.tools.ExecuteForModel(ctx, c.actor, c.writer.run, tool.ModelCall{
-		Shown: c.Shown(call), Toolset: toolset, Tool: name, Arguments: call.Arguments,
+		Shown: c.Shown(call), Toolset: t.Toolset, Tool: t.Method, Arguments: call.Arguments, Name: call.Name, Schema: t.Schema,
 	})
+	if f, ok := errors.AsType[*tool.Failure](err); ok && f.Code == tool.CodeInvalidArguments {
+		return "", loop.Refusal{Kind: loop.WrongArguments, Reason: f.Message}
+	}
 	if err != nil {
 		return "", err
 	}
-	if answer.Status != tool.Success {
+	if answer.Status != record.Success {
 		c.Given(ctx, call, made.CallID, answer.Error)
 		return string(answer.Data), errors.New(answer.Error)
 	}
@@ -71,14 +74,14 @@ func (c *Calls) Execute(ctx context.Context, call loop.Call, toolset, name strin
 }
 
 // Perform does the work of a tool that the server is itself.
-func (c *Calls) Perform(ctx context.Context, call loop.Call, toolset, name string, work func(ctx context.Context) tool.Answer) (string, error) {
+func (c *Calls) Perform(ctx context.Context, call loop.Call, toolset, name string, work func(ctx context.Context) record.Answer) (string, error) {
 	made, answer, err := c.tools.Perform(ctx, c.actor, c.writer.run, tool.ModelCall{
 		Shown: c.Shown(call), Toolset: toolset, Tool: name, Arguments: call.Arguments,
 	}, work)
 	if err != nil {
 		return "", err
 	}
-	if answer.Status != tool.Success {
+	if answer.Status != record.Success {
 		c.Given(ctx, call, made.CallID, answer.Error)
 		return "", errors.New(answer.Error)
 	}
@@ -103,15 +106,15 @@ func (c *Calls) Refused(ctx context.Context, call loop.Call, r loop.Refusal) {
 
 // refuse records a call that was not executed, with the reason: it begins and
 // fails, as the user saw it begin, also when the run is being ended.
-func (c *Calls) refuse(ctx context.Context, call loop.Call, shown tool.Shown, r loop.Refusal) {
+func (c *Calls) refuse(ctx context.Context, call loop.Call, shown record.Shown, r loop.Refusal) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	m := tool.ModelCall{Shown: shown, Tool: nameable(call.Name), Arguments: call.Arguments}
 	if t, known := c.offered.Load().Find(call.Name); known {
 		m.Toolset, m.Tool = t.Toolset, t.Method
 	}
-	made, _, err := c.tools.Perform(ctx, c.actor, c.writer.run, m, func(context.Context) tool.Answer {
-		return tool.Refuse(codeOf(r.Kind), r.Reason)
+	made, _, err := c.tools.Perform(ctx, c.actor, c.writer.run, m, func(context.Context) record.Answer {
+		return record.Refuse(codeOf(r.Kind), r.Reason)
 	})
 	if err != nil {
 		// The model is told all the same. One that was recorded before it failed

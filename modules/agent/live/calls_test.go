@@ -19,7 +19,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
-	tools "github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // working is a run of a whole server that a writer shows.
@@ -43,13 +43,20 @@ func begin(t *testing.T) working {
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}, r)
 	calls := live.NewCalls(s.Tools.Service, w, s.User)
-	offered, err := loop.NewTools(new(model.Client), loop.Tool{
-		Name: "demo_get_weather", Description: "Tells the weather.", Schema: json.RawMessage(`{"type":"object","properties":{}}`), Toolset: "demo", Method: "get_weather",
-		Run: func(context.Context, loop.Call) (string, error) { return "", nil },
-	})
+	offered, err := loop.NewTools(new(model.Client), weather())
 	require.NoError(t, err)
 	calls.Offer(offered)
 	return working{s, r, w, calls, log}
+}
+
+// weather is a tool of a toolset as a model is shown it.
+func weather() loop.Tool {
+	return loop.Tool{
+		Name: "demo_get_weather", Description: "Tells the weather.", Checks: true, Toolset: "demo", Method: "get_weather",
+		Schema: json.RawMessage(`{"type":"object","required":["city","file_name_title"],"properties":{
+			"city":{"type":"string"},"days":{"type":"integer","default":1},"file_name_title":{"type":"string"}}}`),
+		Run: func(context.Context, loop.Call) (string, error) { return "", nil },
+	}
 }
 
 // messages are those of the run, each as its type, its tool and what it says.
@@ -91,26 +98,32 @@ func TestCallsAreRecordedWithWhatTheModelWasGiven(t *testing.T) {
 	require.Positive(t, shown.Event)
 
 	first := wrote("c1", "demo_get_weather", `{"city":"Oslo","file_name_title":"x"}`)
-	text, err := w.calls.Execute(t.Context(), first, "demo", "get_weather")
+	text, err := w.calls.Execute(t.Context(), first, weather())
 	require.NoError(t, err)
 	require.Contains(t, text, "celsius")
 	require.Equal(t, shown.CallID, first.Record())
 	second := wrote("c2", "demo_get_weather", `{"city":"Nowhere","file_name_title":"x"}`)
-	_, err = w.calls.Execute(t.Context(), second, "demo", "get_weather")
+	_, err = w.calls.Execute(t.Context(), second, weather())
 	require.Error(t, err)
 	require.NotEmpty(t, second.Record())
+	wrong := wrote("c9", "demo_get_weather", `{"city":"Oslo"}`)
+	_, err = w.calls.Execute(t.Context(), wrong, weather())
+	require.Equal(t, loop.Refusal{
+		Kind: loop.WrongArguments, Reason: "demo_get_weather was not executed: the arguments do not fit: file_name_title: is required.",
+	}, err)
+	require.Empty(t, wrong.Record(), "the loop has it recorded as it was written")
 	third := wrote("c3", "get_time", `{}`)
-	text, err = w.calls.Perform(t.Context(), third, "", "get_time", func(context.Context) tools.Answer {
-		return tools.Answer{Status: tools.Success, Data: json.RawMessage(`"noon"`)}
+	text, err = w.calls.Perform(t.Context(), third, "", "get_time", func(context.Context) record.Answer {
+		return record.Answer{Status: record.Success, Data: json.RawMessage(`"noon"`)}
 	})
 	require.NoError(t, err)
 	require.Equal(t, "noon", text, "a text without its quotes")
-	text, err = w.calls.Perform(t.Context(), wrote("c4", "list_files", `{}`), "", "list_files", func(context.Context) tools.Answer {
-		return tools.Answer{Status: tools.Success, Data: json.RawMessage(`{"files":[]}`)}
+	text, err = w.calls.Perform(t.Context(), wrote("c4", "list_files", `{}`), "", "list_files", func(context.Context) record.Answer {
+		return record.Answer{Status: record.Success, Data: json.RawMessage(`{"files":[]}`)}
 	})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"files":[]}`, text)
-	_, err = w.calls.Perform(t.Context(), wrote("c5", "get_time", `{}`), "", "get_time", func(context.Context) tools.Answer { return tools.Refuse("FAILED", "no clock") })
+	_, err = w.calls.Perform(t.Context(), wrote("c5", "get_time", `{}`), "", "get_time", func(context.Context) record.Answer { return record.Refuse("FAILED", "no clock") })
 	require.EqualError(t, err, "no clock")
 
 	w.calls.Refused(t.Context(), wrote("c6", "demo_get_weather", `{"city":`), loop.Refusal{Kind: loop.WrongArguments, Reason: "no JSON"})

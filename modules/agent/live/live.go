@@ -16,7 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // Deps is what a run is shown and recorded with.
@@ -48,7 +48,7 @@ const settleTimeout = 30 * time.Second
 type Writer struct {
 	// Abandoned records a call that was shown and never executed, since its answer
 	// broke off. It is set before the first Delta.
-	Abandoned func(ctx context.Context, c loop.Call, shown tool.Shown)
+	Abandoned func(ctx context.Context, c loop.Call, shown record.Shown)
 
 	deps Deps
 	run  run.Run
@@ -61,7 +61,7 @@ type Writer struct {
 	writing   []fragment          // of calls, not shown yet
 	calls     map[string]*written // of this answer, by the provider's ids
 	abandoned []*written          // of answers that broke off
-	answered  map[string]tool.Shown
+	answered  map[string]record.Shown
 
 	first firstEvent // the writer's own
 
@@ -170,11 +170,11 @@ func (w *Writer) Delta(d model.Delta) {
 // next begins another message. The calls of this one that are not in the answer
 // are abandoned.
 func (w *Writer) next(answer []model.Call) {
-	w.answered = map[string]tool.Shown{}
+	w.answered = map[string]record.Shown{}
 	for _, o := range answer {
-		shown := tool.Shown{}
+		shown := record.Shown{}
 		if c := w.calls[o.ID]; c != nil {
-			shown = tool.Shown{CallID: c.callID, Event: c.event}
+			shown = record.Shown{CallID: c.callID, Event: c.event}
 			delete(w.calls, o.ID)
 		}
 		w.answered[o.ID] = shown
@@ -188,7 +188,7 @@ func (w *Writer) next(answer []model.Call) {
 }
 
 // ShownAs is how a call of the last answer was shown while it was written.
-func (w *Writer) ShownAs(providerID string) tool.Shown {
+func (w *Writer) ShownAs(providerID string) record.Shown {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.answered[providerID]

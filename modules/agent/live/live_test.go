@@ -20,7 +20,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
-	tools "github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // gratis is a billing that charges nothing.
@@ -28,12 +28,44 @@ type gratis struct{}
 
 func (gratis) ChargeModel(context.Context, database.Tx, billing.ModelCharge) error { return nil }
 
-// show is what a run is shown with in these tests.
-func show(db *database.DB, runs *run.Service) live.Deps {
-	return live.Deps{
-		DB: db, Runs: runs, Billing: gratis{}, Flush: time.Millisecond, NewCallID: func() string { return ids.Calls{}.New(ids.Agent) },
+// showing is a run that a writer shows.
+type showing struct {
+	anna   actor.Actor
+	runs   *run.Service
+	run    run.Run
+	writer *live.Writer
+}
+
+func show(t *testing.T, db *database.DB) showing {
+	t.Helper()
+	s := showing{anna: actor.Actor{UID: "u-anna"}, runs: run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service}
+	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+		return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, 'Anna')", s.anna.UID).Error
+	}))
+	var err error
+	s.run, err = s.runs.Create(t.Context(), s.anna, run.CreateParams{Title: "Shown"})
+	require.NoError(t, err)
+	s.writer = live.New(t.Context(), live.Deps{
+		DB: db, Runs: s.runs, Billing: gratis{}, Flush: time.Millisecond, NewCallID: func() string { return ids.Calls{}.New(ids.Agent) },
 		Logger: slog.New(slog.DiscardHandler),
-	}
+	}, s.run)
+	return s
+}
+
+func (s showing) events(t *testing.T) []run.Event {
+	t.Helper()
+	events, err := s.runs.Events(t.Context(), s.anna, run.EventFilter{ResultID: s.run.ResultID, Version: s.run.Version, Limit: 10_000})
+	require.NoError(t, err)
+	return events
+}
+
+// message is the only one of the run.
+func (s showing) message(t *testing.T) run.Message {
+	t.Helper()
+	messages, err := s.runs.Messages(t.Context(), s.anna, run.MessageFilter{ResultID: s.run.ResultID, Version: s.run.Version})
+	require.NoError(t, err)
+	require.Len(t, messages, 1)
+	return messages[0]
 }
 
 // A model that writes does not wait for the database: while a transaction holds
@@ -42,21 +74,14 @@ func show(db *database.DB, runs *run.Service) live.Deps {
 func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		anna := actor.Actor{UID: "u-anna"}
-		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
-			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES ('u-anna', 'Anna')").Error
-		}))
-		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
-		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Slow"})
-		require.NoError(t, err)
-		writer := live.New(t.Context(), show(db, runs), r)
-		writer.Abandoned = func(_ context.Context, c loop.Call, _ tools.Shown) { t.Errorf("%s is abandoned", c.Name) }
+		s := show(t, db)
+		s.writer.Abandoned = func(_ context.Context, c loop.Call, _ record.Shown) { t.Errorf("%s is abandoned", c.Name) }
 
 		held, release := make(chan struct{}), make(chan struct{})
 		slow := make(chan error, 1)
 		go func() {
 			slow <- db.InTx(context.WithoutCancel(t.Context()), func(tx database.Tx) error {
-				_, err := runs.Append(t.Context(), tx, r.Ref(), run.NewEvent{Type: run.Log, Payload: map[string]any{}})
+				_, err := s.runs.Append(t.Context(), tx, s.run.Ref(), run.NewEvent{Type: run.Log, Payload: map[string]any{}})
 				close(held)
 				<-release
 				return err
@@ -72,11 +97,11 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 			for n := range 2000 {
 				piece := fmt.Sprintf("%d ", n)
 				want.WriteString(piece)
-				writer.Delta(model.Delta{Kind: model.Text, Text: piece})
+				s.writer.Delta(model.Delta{Kind: model.Text, Text: piece})
 				<-pace.C
 			}
-			writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
-			writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "}"})
+			s.writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+			s.writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "}"})
 		}()
 		select {
 		case <-taken:
@@ -86,14 +111,12 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		close(release)
 		<-taken
 		require.NoError(t, <-slow)
-		require.NoError(t, writer.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
-		writer.Close()
+		require.NoError(t, s.writer.Answered(t.Context(), model.Response{Model: "m", Output: []model.Item{[]byte(`{"type":"function_call","call_id":"call_1","name":"a","arguments":"{}"}`)}}))
+		s.writer.Close()
 
-		events, err := runs.Events(t.Context(), anna, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 10_000})
-		require.NoError(t, err)
 		var shown, written strings.Builder
 		var kinds []string
-		for _, e := range events {
+		for _, e := range s.events(t) {
 			var payload struct{ Content string }
 			require.NoError(t, json.Unmarshal(e.Payload, &payload))
 			switch e.Type {
@@ -107,17 +130,14 @@ func TestAModelDoesNotWaitForTheDatabase(t *testing.T) {
 		require.Equal(t, want.String(), shown.String())
 		require.Equal(t, "{}", written.String())
 		require.Equal(t, string(run.TokenUsage), kinds[len(kinds)-1])
-		messages, err := runs.Messages(t.Context(), anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
-		require.NoError(t, err)
-		require.Len(t, messages, 1)
-		require.Equal(t, want.String(), messages[0].Content)
+		require.Equal(t, want.String(), s.message(t).Content)
 	})
 }
 
 // gaveUp is a call that a model gave up.
 type gaveUp struct {
 	name  string
-	shown tools.Shown
+	shown record.Shown
 }
 
 // A call that was shown, and whose answer broke off, is ended under the id and
@@ -126,30 +146,21 @@ type gaveUp struct {
 func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		anna := actor.Actor{UID: "u-anna"}
-		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
-			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES ('u-anna', 'Anna')").Error
-		}))
-		runs := run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service
-		r, err := runs.Create(t.Context(), anna, run.CreateParams{Title: "Broken"})
-		require.NoError(t, err)
-		writer := live.New(t.Context(), show(db, runs), r)
+		s := show(t, db)
 		ended := make(chan gaveUp, 10)
-		writer.Abandoned = func(_ context.Context, c loop.Call, shown tools.Shown) { ended <- gaveUp{c.Name, shown} }
+		s.writer.Abandoned = func(_ context.Context, c loop.Call, shown record.Shown) { ended <- gaveUp{c.Name, shown} }
 
 		// shown waits for the nth event about a call and returns its id and number.
-		shown := func(n int) tools.Shown {
-			var of tools.Shown
+		shown := func(n int) record.Shown {
+			var of record.Shown
 			require.Eventually(t, func() bool {
-				events, err := runs.Events(t.Context(), anna, run.EventFilter{ResultID: r.ResultID, Version: r.Version, Limit: 100})
-				require.NoError(t, err)
 				seen := 0
-				for _, e := range events {
+				for _, e := range s.events(t) {
 					var payload struct{ ToolCallMeta run.CallMeta }
 					require.NoError(t, json.Unmarshal(e.Payload, &payload))
 					if e.Type == run.ToolCallStream {
 						if seen++; seen == n {
-							of = tools.Shown{CallID: payload.ToolCallMeta.ToolCallID, Event: e.Seq}
+							of = record.Shown{CallID: payload.ToolCallMeta.ToolCallID, Event: e.Seq}
 						}
 					}
 				}
@@ -157,21 +168,18 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 			}, 10*time.Second, time.Millisecond)
 			return of
 		}
-		writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+		s.writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
 		first := shown(1)
-		writer.Delta(model.Delta{Kind: model.Restart})
+		s.writer.Delta(model.Delta{Kind: model.Restart})
 		require.Equal(t, gaveUp{"a", first}, <-ended)
 
-		writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
+		s.writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})
 		second := shown(2)
 		require.NotEqual(t, first.CallID, second.CallID)
-		writer.Delta(model.Delta{Kind: model.Text, Text: "Half of"})
-		writer.Close()
+		s.writer.Delta(model.Delta{Kind: model.Text, Text: "Half of"})
+		s.writer.Close()
 		require.Equal(t, gaveUp{"a", second}, <-ended)
-		messages, err := runs.Messages(t.Context(), anna, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
-		require.NoError(t, err)
-		require.Len(t, messages, 1)
-		require.Equal(t, "Half of", messages[0].Content, "what was shown of the last answer is kept")
-		require.Less(t, messages[0].Seq, second.Event)
+		require.Equal(t, "Half of", s.message(t).Content, "what was shown of the last answer is kept")
+		require.Less(t, s.message(t).Seq, second.Event)
 	})
 }

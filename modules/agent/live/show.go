@@ -12,7 +12,6 @@ import (
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
-	"github.com/portico-run/portico/modules/tool"
 )
 
 // flush shows what was not shown yet: the words, and then the calls that follow
@@ -115,7 +114,7 @@ func (w *Writer) end(ctx context.Context, abandoned []*written) {
 	for _, c := range abandoned {
 		if c.event > 0 {
 			call := loop.CallOf(model.Call{Name: c.name, Arguments: c.text.String()})
-			w.Abandoned(ctx, call, tool.Shown{CallID: c.callID, Event: c.event})
+			w.Abandoned(ctx, call, record.Shown{CallID: c.callID, Event: c.event})
 		}
 	}
 }

@@ -44,9 +44,7 @@ func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choi
 		switch {
 		case !t.ends(c):
 		case t.ended:
-			r := Refusal{Reason: "not executed, because the run had been ended."}
-			t.tell(ctx, CallOf(c), r)
-			outputs[i] = "Error: " + r.Reason
+			outputs[i] = t.refused(ctx, c, Refusal{Reason: "not executed, because the run had been ended."})
 		default:
 			outputs[i] = t.call(ctx, c, i, choice)
 		}
@@ -87,6 +85,9 @@ type Refusal struct {
 	Reason string
 }
 
+// Error makes a refusal what a tool returns that checks its arguments itself.
+func (r Refusal) Error() string { return r.Reason }
+
 // RefusalKind says what is wrong with a call; empty says that nothing is.
 type RefusalKind string
 
@@ -101,13 +102,15 @@ func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choic
 	e := t.tools.byName[o.Name]
 	arguments, refusal := t.judge(ctx, e, o, n, choice)
 	if refusal != nil {
-		t.tell(ctx, CallOf(o), *refusal)
-		return "Error: " + refusal.Reason
+		return t.refused(ctx, o, *refusal)
 	}
 	c := Call{ID: o.ID, Name: o.Name, Arguments: arguments, record: new(string)}
 	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
 	t.loop.Observer.Returned(ctx, c, text, err)
+	if refusal, ok := errors.AsType[Refusal](err); ok {
+		return t.refused(ctx, o, refusal)
+	}
 	if *c.record == "" && err != nil {
 		t.tell(ctx, c, Refusal{Reason: Explain(err)})
 	}
@@ -118,6 +121,13 @@ func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choic
 		t.Text, t.ended = text, true
 	}
 	return cut(text, t.limits.Output, *c.record)
+}
+
+// refused is what the model is told of a call that was not executed. The call is
+// recorded as the model wrote it.
+func (t *turn) refused(ctx context.Context, o model.Call, r Refusal) string {
+	t.tell(ctx, CallOf(o), r)
+	return "Error: " + r.Reason
 }
 
 // judge returns the arguments of a call, or why it is not executed.

@@ -265,6 +265,34 @@ func TestWrongArguments(t *testing.T) {
 	require.False(t, executed)
 }
 
+// A tool that checks its arguments itself gets those that do not fit, too. What it
+// refuses is told and recorded as the model wrote it, as what the loop refuses.
+func TestToolsThatCheckTheirArguments(t *testing.T) {
+	t.Parallel()
+	checks := tool("count", func(_ context.Context, c loop.Call) (string, error) {
+		if string(c.Arguments) == `{"n":5}` {
+			return "five", nil
+		}
+		return "", loop.Refusal{Kind: loop.WrongArguments, Reason: fmt.Sprintf("not executed: %d bytes", len(c.Arguments))}
+	})
+	checks.Checks = true
+	s := set(t, `
+- output: [{call: {name: count, raw: '{"n": "five"}'}}, {call: {name: count, raw: '{"n":'}}, {call: {name: count, raw: '{"n": 5}'}}]
+- expect: ["Error: not executed: 12 bytes", "are not valid JSON", "five"]
+  output: [{text: "Sorry."}]
+`, checks)
+	var mu sync.Mutex
+	refused := map[string]loop.RefusalKind{}
+	s.Refused = func(_ context.Context, c loop.Call, r loop.Refusal) {
+		mu.Lock()
+		defer mu.Unlock()
+		refused[string(c.Arguments)] = r.Kind
+	}
+	_, err := s.Turn(t.Context(), nil, "Go")
+	require.NoError(t, err)
+	require.Equal(t, map[string]loop.RefusalKind{`{"n": "five"}`: loop.WrongArguments, `"{\"n\":"`: loop.WrongArguments}, refused)
+}
+
 // A10: ten thousand random texts as arguments; none is a panic, and what a tool
 // gets is always an object that its schema takes.
 func TestRandomArguments(t *testing.T) {

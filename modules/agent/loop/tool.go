@@ -26,6 +26,9 @@ type Tool struct {
 	// Ends says that a call which works is the last thing of the turn, and its
 	// output the answer. It is executed after all others of the same answer.
 	Ends bool
+	// Checks says that Run checks the arguments against the schema itself, and
+	// returns a Refusal for those that it does not take.
+	Checks bool
 	// Run executes one call. Its error is told to the model.
 	Run func(ctx context.Context, c Call) (string, error)
 
@@ -34,7 +37,7 @@ type Tool struct {
 }
 
 // Call is one call of a model. Arguments are an object that the tool's schema
-// takes.
+// takes; where the tool checks them itself, they may be anything.
 type Call struct {
 	ID        string // the provider's
 	Name      string
@@ -144,36 +147,17 @@ func (t *Tools) names() string {
 // arguments reads what a model wrote. The error is a sentence for the model.
 func (e *entry) arguments(text string) (json.RawMessage, error) {
 	raw, err := e.fitted.Arguments(text)
-	var object map[string]any
-	if err == nil {
-		err = decode(raw, &object)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("the arguments are not valid JSON (%v); send one JSON object", err) //nolint:errorlint // a sentence for the model, not a chain
+		return nil, jsonschema.NotJSON(err)
 	}
-	if object == nil {
-		return nil, errors.New("the arguments must be a JSON object")
+	if e.Checks {
+		return raw, nil
 	}
-	if problems := e.check.Check(object); len(problems) > 0 {
-		lines := make([]string, len(problems))
-		for i, p := range problems {
-			lines[i] = p.String()
-		}
-		return nil, errors.New("the arguments do not fit: " + strings.Join(lines, "; "))
+	object, err := e.check.Arguments(raw)
+	if err != nil {
+		return nil, err
 	}
 	return json.Marshal(object) // with the defaults of the schema
-}
-
-func decode(raw json.RawMessage, into *map[string]any) error {
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if d.More() {
-		return errors.New("more than one value")
-	}
-	return nil
 }
 
 // Find returns the tool that is called by a name.

@@ -109,6 +109,25 @@ func TestToolsArePagedAndKept(t *testing.T) {
 	require.Equal(t, 2, s.Requests("GET /api/v3.1/tools"))
 }
 
+// A list is never taken for whole that was not read to its end.
+func TestListsWithoutAnEndAreRefused(t *testing.T) {
+	t.Parallel()
+	list := func(pages int) ([]composio.Tool, error) {
+		s := composiotest.Start(t)
+		s.PageSize = 1
+		for len(s.Tools) < pages {
+			s.Tools = append(s.Tools, s.Tools[0])
+		}
+		return client(t, s).Tools(t.Context(), "")
+	}
+	tools, err := list(20)
+	require.NoError(t, err)
+	require.Len(t, tools, 20)
+	tools, err = list(21)
+	require.ErrorContains(t, err, "has more than 20 pages")
+	require.Empty(t, tools)
+}
+
 func TestSchemasAndWhatIsExported(t *testing.T) {
 	t.Parallel()
 	c := client(t, composiotest.Start(t))

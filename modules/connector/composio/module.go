@@ -19,7 +19,7 @@ import (
 type Deps struct {
 	DB     *database.DB
 	Client *Client
-	// Pricer reads price lists, Rates what Composio takes.
+	// Pricer reads price lists, Rates what Composio charges.
 	Pricer *price.Pricer
 	Rates  Rates
 	// SharedUser is who has the accounts there that all users share.
@@ -32,9 +32,9 @@ type Deps struct {
 	Now    func() time.Time
 }
 
-// Rates knows what providers of many tools take.
+// Rates knows what providers of many tools charge.
 type Rates interface {
-	// Rates returns nil where nobody has said it.
+	// Rates returns nil where none are configured.
 	Rates(ctx context.Context, provider string) (*price.Rates, error)
 }
 

@@ -3,11 +3,14 @@ package composio
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/portico-run/portico/internal/upstream"
 )
 
 // Tool is one action of a toolkit.
@@ -82,7 +85,8 @@ func (c *Client) load(ctx context.Context, toolkit string) ([]Tool, error) {
 	return now.tools, now.err
 }
 
-// pages reads a list to its end.
+// pages reads a list to its end. One without an end in sight is a failure: a part
+// of it would be taken for the whole.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
 	var all []T
 	for range maxPages {
@@ -94,12 +98,14 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values)
 			return nil, err
 		}
 		all = append(all, page.Items...)
-		if page.Next == "" || page.Next == query.Get("cursor") {
-			break
+		if page.Next == "" {
+			return all, nil
 		}
 		query.Set("cursor", page.Next)
 	}
-	return all, nil
+	return nil, &Error{Failure: &upstream.Failure{
+		Code: upstream.CodeInvalid, Message: fmt.Sprintf("Composio's list %s has more than %d pages.", path, maxPages),
+	}}
 }
 
 // Execution is one call of a tool.
