@@ -272,5 +272,5 @@ func storedKey(t *testing.T, db *database.DB, key string) string {
 	t.Helper()
 	row, err := rows.Repository{}.Inventory(db.Read(t.Context()), key)
 	require.NoError(t, err)
-	return rows.Deref(row.APIKey)
+	return database.Text(row.APIKey)
 }

@@ -112,13 +112,13 @@ func (s *Service) auditCredential(tx database.Tx, key string, changed bool) erro
 
 func (s *Service) inventoryOf(i Spec, now time.Time) rows.Inventory {
 	row := rows.Inventory{
-		Key: i.Key, Name: i.Name, Domain: rows.Optional(i.Domain), LabelDict: jsonOf(i.Labels, "{}"), DescriptionDict: jsonOf(i.Descriptions, "{}"),
-		APIKey: s.seal(i.Credential.Plain()), Type: i.Type, Enabled: i.Enabled, CreditBilling: rows.Optional(string(i.Prices)),
+		Key: i.Key, Name: i.Name, Domain: database.Optional(i.Domain), LabelDict: jsonOf(i.Labels, "{}"), DescriptionDict: jsonOf(i.Descriptions, "{}"),
+		APIKey: s.seal(i.Credential.Plain()), Type: i.Type, Enabled: i.Enabled, CreditBilling: database.Optional(string(i.Prices)),
 		AuthPatterns: jsonOf(i.Patterns, "[]"), ConfigItems: jsonOf(i.Items, "[]"),
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if len(i.Egress) > 0 {
-		row.Egress = rows.Optional(jsonOf(i.Egress, ""))
+		row.Egress = database.Optional(jsonOf(i.Egress, ""))
 	}
 	return row
 }
@@ -173,7 +173,7 @@ func compare[T comparable](columns map[string]any, name string, before, want T) 
 // compareOptional is compare for a column that is NULL where there is nothing:
 // an empty text is not nothing, and readers may fail on it.
 func compareOptional(columns map[string]any, name string, before, want *string) {
-	if (before == nil) != (want == nil) || rows.Deref(before) != rows.Deref(want) {
+	if (before == nil) != (want == nil) || database.Text(before) != database.Text(want) {
 		columns[name] = want
 	}
 }
@@ -250,14 +250,14 @@ func (s *Service) applyFormulas(tx database.Tx, i Spec, now time.Time) (changed 
 	for _, m := range i.Methods {
 		had, ok := before[m.Name]
 		want := rows.Formula{
-			InventoryKey: i.Key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: rows.Optional(string(m.TokenPricing)),
+			InventoryKey: i.Key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: database.Optional(string(m.TokenPricing)),
 			Enabled: len(m.Rules) > 0, CreatedAt: now, UpdatedAt: now,
 		}
 		delete(before, m.Name)
 		switch {
 		case !ok && !want.Enabled, !had.Enabled && !want.Enabled:
 			continue
-		case ok && had.Enabled == want.Enabled && had.BillingRules == want.BillingRules && rows.Deref(had.TokenPricing) == rows.Deref(want.TokenPricing):
+		case ok && had.Enabled == want.Enabled && had.BillingRules == want.BillingRules && database.Text(had.TokenPricing) == database.Text(want.TokenPricing):
 			continue
 		case !want.Enabled:
 			want.BillingRules, want.TokenPricing = had.BillingRules, had.TokenPricing
@@ -286,7 +286,7 @@ func rowOf(key string, m toolset.Method, now time.Time) (rows.Method, error) {
 	}
 	return rows.Method{
 		InventoryKey: key, VersionID: m.Version, Name: m.Name, Description: m.Description, Endpoint: m.Endpoint, HTTPMethod: m.HTTPMethod,
-		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: rows.Optional(string(adapter)),
+		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: database.Optional(string(adapter)),
 		AllowedCallers: m.AllowedCallers,
 		Enabled:        true, CreatedAt: now, UpdatedAt: now,
 	}, nil
@@ -317,7 +317,7 @@ func (s *Service) applyGlobal(tx database.Tx, i Spec, now time.Time) (changed bo
 		return false, nil
 	case errors.Is(err, database.ErrNotFound):
 		return true, s.rows.InsertToolset(tx, rows.Toolset{
-			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.Name, Key: i.Key, AuthType: &i.AuthType, Config: rows.Optional(jsonOf(i.Config, "")), Enabled: i.Enabled,
+			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.Name, Key: i.Key, AuthType: &i.AuthType, Config: database.Optional(jsonOf(i.Config, "")), Enabled: i.Enabled,
 			CreatedAt: now, UpdatedAt: now,
 		})
 	case err != nil:
@@ -329,7 +329,7 @@ func (s *Service) applyGlobal(tx database.Tx, i Spec, now time.Time) (changed bo
 	compare(columns, "name", before.Name, i.Name)
 	compareOptional(columns, "auth_type", before.AuthType, &i.AuthType)
 	compareOptional(columns, "auth_data", before.AuthData, nil)
-	compareOptional(columns, "config", before.Config, rows.Optional(jsonOf(i.Config, "")))
+	compareOptional(columns, "config", before.Config, database.Optional(jsonOf(i.Config, "")))
 	compare(columns, "enabled", before.Enabled, i.Enabled)
 	compare(columns, "uninstalled", before.Uninstalled, false)
 	if len(columns) == 0 {
