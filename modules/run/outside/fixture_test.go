@@ -2,7 +2,6 @@ package outside_test
 
 import (
 	"encoding/json"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,9 +29,7 @@ type fixture struct {
 	db      *database.DB
 	runs    *run.Service
 	records *record.Service
-
-	mu  sync.Mutex
-	now time.Time
+	now     time.Time
 }
 
 // each runs a test in which the end of a program waits for its calls for so
@@ -56,17 +53,9 @@ func each(t *testing.T, patience time.Duration, test func(t *testing.T, f *fixtu
 	})
 }
 
-func (f *fixture) clock() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *fixture) clock() time.Time { return f.now }
 
-func (f *fixture) pass(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
+func (f *fixture) pass(d time.Duration) { f.now = f.now.Add(d) }
 
 // asks is a registration for an hour: of a run, and of a program where it is
 // named.
