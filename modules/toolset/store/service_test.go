@@ -53,6 +53,7 @@ func TestStoreNoticesEveryChange(t *testing.T) {
 			change(&spec)
 			require.Equal(t, store.Report{Updated: []string{"mail"}}, f.store(spec), name)
 			require.Equal(t, store.Report{Unchanged: []string{"mail"}}, f.store(spec), name)
+			require.Zero(t, f.count("SELECT count(*) FROM toolset_inventory WHERE domain = '' OR egress = '' OR credit_billing = ''"), "%s: nothing is NULL", name)
 			require.Equal(t, store.Report{Updated: []string{"mail"}}, f.store(mail()), name)
 		}
 	})
