@@ -29,7 +29,7 @@ import (
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/run"
-	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 	toolsetfile "github.com/portico-run/portico/modules/toolset/file"
 )
 
@@ -62,7 +62,7 @@ func Serve(t *testing.T, turns string, more ...string) *Server {
 		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
 		"MODEL_NAME=scripted", "MODEL_BASE_URL=" + web.URL, "MODEL_API_KEY=none",
 	}, more...)
-	testenv.Sandbox(t, guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}))
+	testenv.Sandbox(t, sandboxtest.Root())
 	c, err := configs.Load(configs.Options{Environ: env})
 	require.NoError(t, err)
 	variables := map[string]string{}

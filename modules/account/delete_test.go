@@ -71,3 +71,33 @@ func TestDeleteUser(t *testing.T) {
 		require.Equal(t, ben.UID, keys[0].UID)
 	})
 }
+
+// A record that is being added while a user is deleted keeps the user. SQLite has
+// one writer at a time.
+func TestDeleteUserSeesWhatIsBeingAdded(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres, nil)
+	ctx := t.Context()
+	s := account.New(account.Deps{DB: db, TokenSecret: secret, TokenLife: time.Hour}).Service
+	anna, err := s.CreateUser(ctx, "anna", "")
+	require.NoError(t, err)
+	_, err = s.CreateUser(ctx, "ben", "")
+	require.NoError(t, err)
+	deleted := make(chan error, 1)
+	require.NoError(t, db.InTx(ctx, func(tx database.Tx) error {
+		if err := database.Unscoped(tx.Handle).Exec("INSERT INTO action_results (result_id, uid) VALUES ('ar-1', ?)", anna.UID).Error; err != nil {
+			return err
+		}
+		go func() { deleted <- s.DeleteUser(ctx, anna) }()
+		require.Eventually(t, func() bool {
+			var waiting int
+			err := database.Unscoped(db.Read(ctx)).Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting).Error
+			return err == nil && waiting > 0
+		}, time.Minute, time.Millisecond)
+		return nil
+	}))
+	require.Equal(t, errs.Conflict, errs.CodeOf(<-deleted))
+	users, err := s.Users(ctx)
+	require.NoError(t, err)
+	require.Len(t, users, 2)
+}

@@ -27,11 +27,7 @@ type userRow struct {
 func (userRow) TableName() string { return "users" }
 
 func (r userRow) user() User {
-	u := User{UID: r.UID, Name: r.Name, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt.UTC()}
-	if r.Email != nil {
-		u.Email = *r.Email
-	}
-	return u
+	return User{UID: r.UID, Name: r.Name, Email: database.Text(r.Email), Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt.UTC()}
 }
 
 type keyRow struct {
@@ -51,14 +47,10 @@ type keyRow struct {
 func (keyRow) TableName() string { return "user_api_keys" }
 
 func (r keyRow) key() Key {
-	k := Key{
-		ID: r.KeyID, Name: r.Name, Prefix: r.KeyPrefix, UID: r.UID, CreatedAt: r.CreatedAt.UTC(),
+	return Key{
+		ID: r.KeyID, Name: r.Name, Prefix: r.KeyPrefix, UID: r.UID, Scope: actor.Scope(database.Text(r.Scope)), CreatedAt: r.CreatedAt.UTC(),
 		LastUsedAt: utc(r.LastUsedAt), ExpiresAt: utc(r.ExpiresAt),
 	}
-	if r.Scope != nil {
-		k.Scope = actor.Scope(*r.Scope)
-	}
-	return k
 }
 
 func utc(t *time.Time) *time.Time {

@@ -1,6 +1,10 @@
 package account
 
 import (
+	"errors"
+
+	"gorm.io/gorm/clause"
+
 	"github.com/portico-run/portico/internal/database"
 )
 
@@ -57,6 +61,17 @@ func (repository) countOf(h database.Handle, uid string, b belonging) (stays, go
 
 func (repository) deleteOf(tx database.Tx, uid string, b belonging) error {
 	return database.Scoped(tx.Handle, uid).Table(b.table).Delete(&anyRow{}).Error
+}
+
+// lock holds the user's row, which every row of the user's refers to, until the
+// transaction ends.
+func (repository) lock(tx database.Tx, uid string) error {
+	whole := clause.Locking{Strength: clause.LockingStrengthUpdate} // database.Lock lets new rows refer to it
+	err := database.Scoped(tx.Handle, uid).Clauses(whole).Take(&userRow{}).Error
+	if errors.Is(err, database.ErrNotFound) {
+		return ErrUserMissing
+	}
+	return err
 }
 
 func (repository) deleteUser(tx database.Tx, uid string) error {

@@ -101,6 +101,10 @@ func (s *Service) deletable(h database.Handle, u User) error {
 // is for operators.
 func (s *Service) DeleteUser(ctx context.Context, u User) error {
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		// What is being added for the user is seen below, or fails.
+		if err := s.rows.lock(tx, u.UID); err != nil {
+			return err
+		}
 		if err := s.deletable(tx.Handle, u); err != nil {
 			return err
 		}

@@ -39,13 +39,7 @@ func (row) TableName() string { return "drive_files" }
 func (r row) file() File {
 	f := File{
 		FileID: r.FileID, CanvasID: r.CanvasID, Name: r.Name, Type: r.Type, Size: r.Size, Source: Source(r.Source),
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-	}
-	if r.Summary != nil {
-		f.Summary = *r.Summary
-	}
-	if r.ResultID != nil {
-		f.ResultID = *r.ResultID
+		Summary: database.Text(r.Summary), ResultID: database.Text(r.ResultID), CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if r.ResultVersion != nil {
 		f.Version = *r.ResultVersion

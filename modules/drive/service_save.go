@@ -87,13 +87,10 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 	now := s.now()
 	r := row{
 		FileID: ids.New(ids.File), UID: a.UID, CanvasID: c.CanvasID, Name: CleanName(c.Name), Size: size, Source: string(c.Source),
-		Scope: "present", CreatedAt: now, UpdatedAt: now,
+		Summary: database.Optional(c.Summary), Scope: "present", CreatedAt: now, UpdatedAt: now,
 	}
 	r.Type = mediatype.Of(r.Name, head[:n])
 	r.Category = r.file().Category()
-	if c.Summary != "" {
-		r.Summary = &c.Summary
-	}
 	if c.ResultID != "" {
 		r.ResultID, r.ResultVersion = &c.ResultID, &c.Version
 	}

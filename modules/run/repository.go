@@ -52,15 +52,15 @@ func (row) TableName() string { return "action_results" }
 func (r row) run() Run {
 	out := Run{
 		ResultID: r.ResultID, Version: r.Version, UID: r.UID, Type: r.Type, Title: r.Title,
-		Input: deref(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
-		PTCEnabled: r.PTCEnabled, Model: deref(r.ModelName), Errors: unlist(r.Errors), ErrorType: deref(r.ErrorType),
+		Input: database.Text(r.Input), Toolsets: unlist(r.Toolsets), Status: Status(r.Status),
+		PTCEnabled: r.PTCEnabled, Model: database.Text(r.ModelName), Errors: unlist(r.Errors), ErrorType: database.Text(r.ErrorType),
 		Warnings: unlist(r.Warnings), Handoff: readHandoff(r.Handoff), Asked: r.asked(),
 		Seq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
-	if deref(r.TargetType) == targetCanvas {
-		out.CanvasID = deref(r.TargetID)
+	if database.Text(r.TargetType) == targetCanvas {
+		out.CanvasID = database.Text(r.TargetID)
 	}
-	if deref(r.LeaseOwner) == Outside && r.LeaseExpiresAt != nil {
+	if database.Text(r.LeaseOwner) == Outside && r.LeaseExpiresAt != nil {
 		out.ExpiresAt = r.LeaseExpiresAt.UTC()
 	}
 	return out
@@ -68,12 +68,12 @@ func (r row) run() Run {
 
 func (r *row) ask(a Asked) {
 	r.Locale, r.ProviderItemID = textOf(a.Locale), textOf(a.ModelItemID)
-	r.Context, r.TplConfig, r.RuntimeConfig = rawOf(a.Context), rawOf(a.TplConfig), rawOf(a.RuntimeConfig)
+	r.Context, r.TplConfig, r.RuntimeConfig = textOf(string(a.Context)), textOf(string(a.TplConfig)), textOf(string(a.RuntimeConfig))
 }
 
 func (r row) asked() Asked {
 	return Asked{
-		Locale: deref(r.Locale), ModelItemID: deref(r.ProviderItemID), Context: rawJSON(r.Context), TplConfig: rawJSON(r.TplConfig),
+		Locale: database.Text(r.Locale), ModelItemID: database.Text(r.ProviderItemID), Context: rawJSON(r.Context), TplConfig: rawJSON(r.TplConfig),
 		RuntimeConfig: rawJSON(r.RuntimeConfig),
 	}
 }
@@ -208,11 +208,4 @@ func rawJSON(column *string) json.RawMessage {
 		return nil
 	}
 	return json.RawMessage(*column)
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -23,7 +23,7 @@ func (eventRow) TableName() string { return "run_events" }
 
 func (r eventRow) event() Event {
 	return Event{
-		Seq: r.Seq, Type: EventType(r.Type), CallID: deref(r.CallID),
+		Seq: r.Seq, Type: EventType(r.Type), CallID: database.Text(r.CallID),
 		Payload: json.RawMessage(r.Payload), CreatedAt: r.CreatedAt.UTC(),
 	}
 }

@@ -30,8 +30,8 @@ func (messageRow) TableName() string { return "action_messages" }
 
 func (r messageRow) message() Message {
 	return Message{
-		Seq: r.Seq, MessageID: r.MessageID, Type: r.Type, Content: r.Content, Reasoning: deref(r.ReasoningContent),
-		Usage: json.RawMessage(deref(r.UsageMeta)), CallMeta: json.RawMessage(deref(r.ToolCallMeta)), CallID: deref(r.ToolCallID),
+		Seq: r.Seq, MessageID: r.MessageID, Type: r.Type, Content: r.Content, Reasoning: database.Text(r.ReasoningContent),
+		Usage: json.RawMessage(database.Text(r.UsageMeta)), CallMeta: json.RawMessage(database.Text(r.ToolCallMeta)), CallID: database.Text(r.ToolCallID),
 		CreatedAt: r.CreatedAt.UTC(),
 	}
 }

@@ -32,14 +32,11 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 	now := s.now()
 	r := row{
 		ResultID: p.ResultID, UID: a.UID, Title: p.Title, Type: p.Type, Status: string(Running),
-		Toolsets: list(p.Toolsets), History: list(p.History), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
+		Input: database.Optional(string(p.Input)), Toolsets: list(p.Toolsets), History: list(p.History), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
 		CreatedAt: now, UpdatedAt: now, EventSeq: 1,
 	}
 	if r.Type == "" {
 		r.Type = defaultType
-	}
-	if len(p.Input) > 0 {
-		r.Input = new(string(p.Input))
 	}
 	r.ask(p.Asked)
 	if p.CanvasID != "" {

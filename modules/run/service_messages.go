@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -28,7 +27,7 @@ func (s *Service) addMessage(tx database.Tx, of Ref, m NewMessage) error {
 	now := s.now()
 	r := messageRow{
 		MessageID: m.MessageID, ResultID: of.ResultID, Version: of.Version, Seq: m.Event, Type: m.Type, Content: storable(m.Content),
-		ReasoningContent: textOf(m.Reasoning), UsageMeta: rawOf(m.Usage), ToolCallMeta: rawOf(m.CallMeta), ToolCallID: textOf(m.CallID),
+		ReasoningContent: textOf(m.Reasoning), UsageMeta: textOf(string(m.Usage)), ToolCallMeta: textOf(string(m.CallMeta)), ToolCallID: textOf(m.CallID),
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if r.MessageID == "" {
@@ -48,7 +47,7 @@ func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, r Ref, c Mess
 	if c.Content != nil {
 		columns["content"] = storable(*c.Content)
 	}
-	if meta := rawOf(c.CallMeta); meta != nil {
+	if meta := textOf(string(c.CallMeta)); meta != nil {
 		columns["tool_call_meta"] = meta
 	}
 	if err := s.repo.changeMessage(tx, r, c.MessageID, columns); err != nil {
@@ -76,16 +75,5 @@ func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func textOf(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return new(storable(s))
-}
-
-func rawOf(m json.RawMessage) *string {
-	if len(m) == 0 {
-		return nil
-	}
-	return new(storable(string(m)))
-}
+// textOf is a text for a column that is NULL where there is none.
+func textOf(s string) *string { return database.Optional(storable(s)) }

@@ -101,7 +101,7 @@ func asFile(t require.TestingT, key string, spec map[string]any) []file.File {
 
 // reads is what the readers of a toolset say about it, with its key and its
 // ids left out.
-func reads(t *testing.T, s *inventory, key string) []any {
+func reads(t *testing.T, s *connectortest.Toolsets, key string) []any {
 	t.Helper()
 	ctx := t.Context()
 	found, err := s.Identify(ctx, anna, key)
@@ -119,7 +119,7 @@ func reads(t *testing.T, s *inventory, key string) []any {
 	for _, f := range failures {
 		out = append(out, said(f.Problem, key))
 	}
-	offered, err := s.Inventory(ctx)
+	offered, err := s.Installs.Inventory(ctx)
 	require.NoError(t, err)
 	for _, item := range offered {
 		if item.Key == key {
@@ -143,11 +143,11 @@ func TestApplyingAFileDoesNotDependOnWhatStoodThere(t *testing.T) {
 			n++
 			after, alone := fmt.Sprintf("after-%d", n), fmt.Sprintf("alone-%d", n)
 			first, second := drawToolset(rt), drawToolset(rt)
-			_, err := s.Apply(t.Context(), asFile(rt, after, first))
+			_, err := s.Files.Apply(t.Context(), asFile(rt, after, first))
 			require.NoError(rt, err)
 			reads(t, s, after) // what was parsed must not outlive the file
 			for _, key := range []string{after, alone} {
-				_, err = s.Apply(t.Context(), asFile(rt, key, second))
+				_, err = s.Files.Apply(t.Context(), asFile(rt, key, second))
 				require.NoError(rt, err)
 			}
 			options := cmp.Options{
@@ -160,7 +160,7 @@ func TestApplyingAFileDoesNotDependOnWhatStoodThere(t *testing.T) {
 			if diff := cmp.Diff(reads(t, s, alone), reads(t, s, after), options); diff != "" {
 				rt.Fatalf("what is read (- alone, + after another file):\n%s", diff)
 			}
-			again, err := s.Apply(t.Context(), asFile(rt, after, second))
+			again, err := s.Files.Apply(t.Context(), asFile(rt, after, second))
 			require.NoError(rt, err)
 			require.Equal(rt, store.Report{Unchanged: []string{after}}, again)
 		})
@@ -177,7 +177,7 @@ func TestReadersSeeAFileAppliedInTheSameMoment(t *testing.T) {
 		for i, endpoint := range []string{"https://a.test", "https://b.test", "https://c.test"} {
 			now = now.Add(-time.Duration(i) * time.Second)
 			text := fmt.Sprintf(`{key: good, name: Good, billing: 0, methods: [{name: read, endpoint: %q}]}`, endpoint)
-			_, err := s.Apply(t.Context(), []file.File{{Name: "good.yaml", Content: []byte(text)}})
+			_, err := s.Files.Apply(t.Context(), []file.File{{Name: "good.yaml", Content: []byte(text)}})
 			require.NoError(t, err)
 			found, err := s.Identify(t.Context(), anna, "good")
 			require.NoError(t, err)
@@ -193,10 +193,10 @@ func TestABrokenToolsetStopsNoOther(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		_, err := s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		good := `{key: good, name: Good, billing: 0, methods: [{name: read, endpoint: "https://a.test"}]}`
-		_, err = s.Apply(t.Context(), []file.File{{Name: "good.yaml", Content: []byte(good)}})
+		_, err = s.Files.Apply(t.Context(), []file.File{{Name: "good.yaml", Content: []byte(good)}})
 		require.NoError(t, err)
 		for _, spoil := range []string{
 			`UPDATE toolset_inventory SET egress = '', updated_at = ? WHERE key = 'weather'`,
@@ -214,14 +214,14 @@ func TestABrokenToolsetStopsNoOther(t *testing.T) {
 			require.Equal(t, "weather", failures[0].Key)
 			require.Equal(t, errs.Unavailable, errs.CodeOf(failures[0].Problem))
 			require.NotContains(t, failures[0].Problem.Error(), "JSON")
-			_, err = s.Inventory(t.Context())
+			_, err = s.Installs.Inventory(t.Context())
 			require.NoError(t, err, spoil)
-			_, err = s.Tools(t.Context(), anna)
+			_, err = s.Installs.Tools(t.Context(), anna)
 			require.NoError(t, err, spoil)
 			_, err = s.Identify(t.Context(), actor.Actor{UID: anna.UID}, "good")
 			require.NoError(t, err, spoil)
 
-			_, err = s.Apply(t.Context(), files(t, "weather.yaml"))
+			_, err = s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 			require.NoError(t, err, spoil)
 			_, failures, err = s.Export(t.Context(), anna, nil)
 			require.NoError(t, err, spoil)
@@ -272,5 +272,5 @@ func storedKey(t *testing.T, db *database.DB, key string) string {
 	t.Helper()
 	row, err := rows.Repository{}.Inventory(db.Read(t.Context()), key)
 	require.NoError(t, err)
-	return rows.Deref(row.APIKey)
+	return database.Text(row.APIKey)
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/toolset/rows"
 )
@@ -43,8 +44,8 @@ type Listing struct {
 
 func listingOf(r rows.Inventory) Listing {
 	return Listing{
-		Key: r.Key, Type: r.Type, Name: r.Name, Label: english(r.LabelDict), Description: english(r.DescriptionDict), Domain: rows.Deref(r.Domain),
-		Prices: rows.Deref(r.CreditBilling), Updated: r.UpdatedAt, egress: r.Egress, credential: r.APIKey,
+		Key: r.Key, Type: r.Type, Name: r.Name, Label: english(r.LabelDict), Description: english(r.DescriptionDict), Domain: database.Text(r.Domain),
+		Prices: database.Text(r.CreditBilling), Updated: r.UpdatedAt, egress: r.Egress, credential: r.APIKey,
 	}
 }
 
@@ -124,13 +125,13 @@ func (e Entry) Credential(s Listing) Sealed {
 	if !e.Toolset.Global || e.authData != nil {
 		text = e.authData
 	}
-	return Sealed{key: e.Toolset.Key, text: rows.Deref(text), box: e.service.box}
+	return Sealed{key: e.Toolset.Key, text: database.Text(text), box: e.service.box}
 }
 
 // Config is what the toolset is configured with, by the keys of its items. A
 // value that is no text is JSON.
 func (e Entry) Config() (map[string]string, error) {
-	if rows.Deref(e.config) == "" {
+	if database.Text(e.config) == "" {
 		return nil, nil //nolint:nilnil // nothing is configured
 	}
 	var values map[string]any

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset/rows"
@@ -57,9 +58,9 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 	if row.InventoryUpdated != nil {
 		e.Updated = *row.InventoryUpdated
 	}
-	source, ok := s.kinds.Installed(rows.Deref(row.AuthType), key)
+	source, ok := s.kinds.Installed(database.Text(row.AuthType), key)
 	if !ok { // of a kind that this server has no more
-		e.Toolset.Kind = Kind(rows.Deref(row.AuthType))
+		e.Toolset.Kind = Kind(database.Text(row.AuthType))
 		return e.Toolset, nil
 	}
 	e.Toolset.Kind = source.Kind

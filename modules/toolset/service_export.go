@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset/rows"
@@ -33,7 +34,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 	}
 	if len(keys) == 0 {
 		for key, r := range usable {
-			if source, ok := s.kinds.Installed(rows.Deref(r.AuthType), key); ok && !source.Off {
+			if source, ok := s.kinds.Installed(database.Text(r.AuthType), key); ok && !source.Off {
 				keys = append(keys, key)
 			}
 		}
@@ -64,7 +65,7 @@ func (s *Service) define(ctx context.Context, key string, usable map[string]rows
 	if !ok {
 		return Definition{}, Missing(key)
 	}
-	source, ok := s.kinds.Installed(rows.Deref(r.AuthType), key)
+	source, ok := s.kinds.Installed(database.Text(r.AuthType), key)
 	if !ok {
 		return Definition{}, Missing(key)
 	}

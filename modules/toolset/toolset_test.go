@@ -45,26 +45,12 @@ const key = "sk-upstream-1234"
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
 
-// inventory is every service of toolsets.
-type inventory struct {
-	*base
-	*installer
-	*applier
-}
-
-type (
-	base      = connectortest.Toolsets
-	installer = install.Service
-	applier   = file.Service
-)
-
-func service(t *testing.T, db *database.DB) *inventory {
+func service(t *testing.T, db *database.DB) *connectortest.Toolsets {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
 		connectortest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
 	}
-	s := connectortest.New(t, db, nil, map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key})
-	return &inventory{s, s.Installs, s.Files}
+	return connectortest.New(t, db, nil, map[string]string{"WEATHER_URL": "http://127.0.0.1:9", "WEATHER_KEY": key})
 }
 
 func files(t *testing.T, names ...string) []file.File {
@@ -83,10 +69,10 @@ func TestApplyIsIdempotentAndSeesEveryChange(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
 		fs := files(t, "weather.yaml")
-		r, err := s.Apply(t.Context(), fs)
+		r, err := s.Files.Apply(t.Context(), fs)
 		require.NoError(t, err)
 		require.Equal(t, store.Report{Created: []string{"weather", "private"}}, r)
-		r, err = s.Apply(t.Context(), fs)
+		r, err = s.Files.Apply(t.Context(), fs)
 		require.NoError(t, err)
 		require.Equal(t, store.Report{Unchanged: []string{"weather", "private"}}, r)
 
@@ -108,7 +94,7 @@ func TestApplyIsIdempotentAndSeesEveryChange(t *testing.T) {
 			text := string(fs[0].Content)
 			require.Contains(t, text, change[0])
 			fs[0].Content = []byte(strings.Replace(text, change[0], change[1], 1))
-			r, err = s.Apply(t.Context(), fs)
+			r, err = s.Files.Apply(t.Context(), fs)
 			require.NoError(t, err, change)
 			require.Equal(t, store.Report{Updated: []string{"weather"}, Unchanged: []string{"private"}}, r, change)
 		}
@@ -126,14 +112,14 @@ func TestApplySwitchesOffWhatIsGone(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
 		fs := files(t, "weather.yaml")
-		_, err := s.Apply(t.Context(), fs)
+		_, err := s.Files.Apply(t.Context(), fs)
 		require.NoError(t, err)
 		before, err := s.Identify(t.Context(), anna, "weather")
 		require.NoError(t, err)
 		whole := string(fs[0].Content)
 		i, j := strings.Index(whole, "  - name: report"), strings.Index(whole, "---\n")
 		cut := strings.Replace(whole[:i]+whole[j:], `, report: {enabled: true, type: per_quantity, quantityField: text, creditsPerUnit: 1}`, "", 1)
-		_, err = s.Apply(t.Context(), []file.File{{Name: "w", Content: []byte(cut)}})
+		_, err = s.Files.Apply(t.Context(), []file.File{{Name: "w", Content: []byte(cut)}})
 		require.NoError(t, err)
 
 		now, err := s.Identify(t.Context(), anna, "weather")
@@ -143,7 +129,7 @@ func TestApplySwitchesOffWhatIsGone(t *testing.T) {
 		_, _, err = s.Method(t.Context(), anna, before, "report")
 		require.NoError(t, err, "a call that had begun lost its method")
 
-		r, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		r, err := s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"weather"}, r.Updated)
 		now, err = s.Identify(t.Context(), anna, "weather")
@@ -161,14 +147,14 @@ func TestApplyTwiceAtOnce(t *testing.T) {
 		done := make(chan error)
 		for range 4 {
 			go func() {
-				_, err := s.Apply(t.Context(), fs)
+				_, err := s.Files.Apply(t.Context(), fs)
 				done <- err
 			}()
 		}
 		for range 4 {
 			require.NoError(t, <-done)
 		}
-		items, err := s.Inventory(t.Context())
+		items, err := s.Installs.Inventory(t.Context())
 		require.NoError(t, err)
 		require.Len(t, slices.DeleteFunc(items, func(i install.InventoryItem) bool { return i.Builtin }), 2)
 	})
@@ -178,7 +164,7 @@ func TestIdentifyFollowsTheTree(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		_, err := s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		n := 0
 		add := func(uid any, key, auth string, more string) {
@@ -256,7 +242,7 @@ func TestMethodCarriesTheRightCredential(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		_, err := s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		for id, auth := range map[string]string{"u-anna": `{"apiKey":"annas-own"}`, "u-ben": ""} {
 			var data any
@@ -303,7 +289,7 @@ func TestCredentialsAreSealedInTheDatabase(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		_, err := s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		stored := storedKey(t, db, "weather")
 		require.NotContains(t, stored, key)
@@ -330,7 +316,7 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := service(t, db)
-		_, err := s.Apply(t.Context(), files(t, "weather.yaml"))
+		_, err := s.Files.Apply(t.Context(), files(t, "weather.yaml"))
 		require.NoError(t, err)
 		connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, is_global, name, key, auth_type) VALUES ('ts-g', true, 'g', 'gmail', 'oauth')`)
 		connectortest.Exec(t, db, `INSERT INTO toolsets (toolset_id, uid, name, key) VALUES ('ts-p', 'u-ben', 'p', 'private')`)
@@ -360,7 +346,7 @@ func TestExport(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, bens, 2)
 
-		mine, err := s.Toolsets(t.Context(), anna)
+		mine, err := s.Installs.Toolsets(t.Context(), anna)
 		require.NoError(t, err)
 		for _, i := range mine {
 			require.NotEqual(t, "private", i.Key)

@@ -76,7 +76,7 @@ func (v *Verifier) Verify(token string) (Claims, error) {
 	if c.IssuedAt == nil || !c.ExpiresAt.After(c.IssuedAt.Time) || c.ExpiresAt.Sub(c.IssuedAt.Time) > v.MaxLife {
 		return Claims{}, errTimes
 	}
-	out := Claims{Issuer: c.Issuer, Tenant: DefaultTenant, Subject: c.Subject, Plan: c.Plan, Worker: c.Worker, IssuedAt: c.IssuedAt.UTC()}
+	out := Claims{Issuer: c.Issuer, Tenant: defaultTenant, Subject: c.Subject, Plan: c.Plan, Worker: c.Worker, IssuedAt: c.IssuedAt.UTC()}
 	if c.Tenant != nil {
 		out.Tenant = *c.Tenant
 	}

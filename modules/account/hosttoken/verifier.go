@@ -17,8 +17,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// DefaultTenant is the tenant of tokens that name none.
-const DefaultTenant = "legacy"
+// defaultTenant is the tenant of tokens that name none.
+const defaultTenant = "legacy"
 
 // Settings say whose tokens are good. Keys come from any of the sources, and
 // no two may have one id.
@@ -40,7 +40,7 @@ type Settings struct {
 	// Skew is by how much the clocks may differ; MaxLife the longest time from
 	// iat to exp.
 	Skew, MaxLife time.Duration
-	// TenantRequired refuses tokens without a tenant; they are DefaultTenant's
+	// TenantRequired refuses tokens without a tenant; they are defaultTenant's
 	// otherwise.
 	TenantRequired bool
 

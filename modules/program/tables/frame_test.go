@@ -24,13 +24,14 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func service(t *testing.T) *tables.Service {
 	t.Helper()
-	root := guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
+	root := sandboxtest.Root()
 	testenv.Sandbox(t, root)
 	d, err := forkserver.New(guest.Config{
 		Root:    root,

@@ -45,32 +45,18 @@ func (callRow) TableName() string { return "tool_call_results" }
 
 func (r callRow) call() Call {
 	c := Call{
-		CallID: r.CallID, ParentID: value(r.PTCCallID), Origin: r.Type, UID: r.UID, ResultID: r.ResultID,
-		Version: r.Version, CanvasID: value(r.CanvasID), Toolset: r.ToolsetID, Tool: r.ToolName, StepName: value(r.StepName),
-		Input: json.RawMessage(r.Input), Status: r.Status, Error: value(r.Error),
+		CallID: r.CallID, ParentID: database.Text(r.PTCCallID), Origin: r.Type, UID: r.UID, ResultID: r.ResultID,
+		Version: r.Version, CanvasID: database.Text(r.CanvasID), Toolset: r.ToolsetID, Tool: r.ToolName, StepName: database.Text(r.StepName),
+		Input: json.RawMessage(r.Input), Status: r.Status, Error: database.Text(r.Error),
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if r.Output != "" {
 		c.Output = json.RawMessage(r.Output)
 	}
-	if owner := value(r.LeaseOwner); r.LeaseExpiresAt != nil && (owner == run.Outside || owner == ending) {
+	if owner := database.Text(r.LeaseOwner); r.LeaseExpiresAt != nil && (owner == run.Outside || owner == ending) {
 		c.ExpiresAt, c.Ending = r.LeaseExpiresAt.UTC(), owner == ending
 	}
 	return c
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // claim is what a new record holds beyond the call itself.
@@ -84,10 +70,10 @@ type claim struct {
 func (repository) insert(tx database.Tx, c Call, m claim) error {
 	return database.Unscoped(tx.Handle).Create(&callRow{
 		ResultID: c.ResultID, Version: c.Version, CallID: c.CallID, UID: c.UID, ToolsetID: c.Toolset, ToolName: c.Tool,
-		StepName: optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
-		PTCCallID: optional(c.ParentID), CanvasID: optional(c.CanvasID),
-		IdempotencyKey: optional(m.once.Key), RequestHash: optional(m.once.Hash),
-		LeaseOwner: optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
+		StepName: database.Optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
+		PTCCallID: database.Optional(c.ParentID), CanvasID: database.Optional(c.CanvasID),
+		IdempotencyKey: database.Optional(m.once.Key), RequestHash: database.Optional(m.once.Hash),
+		LeaseOwner: database.Optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
 	}).Error
 }
 
@@ -97,7 +83,7 @@ func (repository) finish(tx database.Tx, c Call, at time.Time) error {
 	return database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
 		Where("call_id = ? AND status = ?", c.CallID, Executing).
 		Updates(map[string]any{
-			"status": c.Status, "output": string(c.Output), "error": optional(c.Error),
+			"status": c.Status, "output": string(c.Output), "error": database.Optional(c.Error),
 			"lease_owner": nil, "lease_expires_at": nil, "updated_at": at,
 		}), ErrMissing)
 }
@@ -118,7 +104,7 @@ func (repository) byKey(h database.Handle, uid, key string) (Call, string, error
 	if err := absent(database.Scoped(h, uid).Where("idempotency_key = ?", key).Take(&row).Error); err != nil {
 		return Call{}, "", err
 	}
-	return row.call(), value(row.RequestHash), nil
+	return row.call(), database.Text(row.RequestHash), nil
 }
 
 // list returns a run's calls in the order they were made.

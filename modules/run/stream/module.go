@@ -39,14 +39,14 @@ type Deps struct {
 	Calls Calls
 	Hub   *wake.Hub
 	// Poll is how late an event may be whose wake-up was lost; zero means
-	// DefaultPoll.
+	// defaultPoll.
 	Poll time.Duration
 	// SSE holds the heartbeat and the write deadline.
 	SSE sse.Server
 }
 
-// DefaultPoll is how often a stream looks for events without being woken.
-const DefaultPoll = 1500 * time.Millisecond
+// defaultPoll is how often a stream looks for events without being woken.
+const defaultPoll = 1500 * time.Millisecond
 
 // Module is the live view of runs. As a service of the program it is stopped
 // before the HTTP server, which waits for open requests to end by themselves.
@@ -57,7 +57,7 @@ type Module struct {
 // New builds the module. It starts nothing.
 func New(d Deps) *Module {
 	if d.Poll <= 0 {
-		d.Poll = DefaultPoll
+		d.Poll = defaultPoll
 	}
 	return &Module{Service: &Service{
 		runs: d.Runs, calls: d.Calls, hub: d.Hub, poll: d.Poll, open: newOpen(),

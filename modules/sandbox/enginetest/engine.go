@@ -5,7 +5,6 @@ package enginetest
 import (
 	"context"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
 
 // Sandbox begins jobs.
@@ -28,7 +28,7 @@ type Sandbox interface {
 // after everything that the test cleans up later.
 func New(t *testing.T) *sandbox.Engine {
 	t.Helper()
-	root := guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
+	root := sandboxtest.Root()
 	testenv.Sandbox(t, root)
 	d, err := bubblewrap.New(guest.Config{Root: root})
 	require.NoError(t, err)

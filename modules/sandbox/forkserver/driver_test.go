@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -20,62 +19,35 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(sandboxtest.Victim); dir != "" {
-		sandboxtest.Serve(forkserver.New(guest.Config{Root: root(), RunDir: dir}))
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { sandboxtest.Main(m, driver) }
 
-// root is where tools/sandbox-root.sh builds for this user.
-func root() string {
-	return guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
-}
-
-func suite() sandboxtest.Suite {
-	make := func(t *testing.T, c guest.Config) sandbox.Driver {
-		t.Helper()
-		c.Root = root()
-		testenv.Sandbox(t, c.Root)
-		d, err := forkserver.New(c)
-		require.NoError(t, err)
-		return d
-	}
-	return sandboxtest.Suite{
-		New: func(t *testing.T, l sandbox.Limits) sandbox.Driver {
-			t.Helper()
-			return make(t, guest.Config{Limits: l})
-		},
-		NewIn: func(t *testing.T, dir string) sandbox.Driver {
-			t.Helper()
-			return make(t, guest.Config{RunDir: dir})
-		},
-	}
+func driver(c guest.Config) (sandbox.Driver, error) {
+	c.Root = sandboxtest.Root()
+	return forkserver.New(c)
 }
 
 func TestConformance(t *testing.T) {
 	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
-	suite().Conformance(t)
+	sandboxtest.Of(driver).Conformance(t)
 }
 
 func TestAttack(t *testing.T) {
 	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
-	suite().Attack(t)
+	sandboxtest.Of(driver).Attack(t)
 }
 
 func TestLifecycle(t *testing.T) {
 	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
-	suite().Lifecycle(t)
+	sandboxtest.Of(driver).Lifecycle(t)
 }
 
 func TestADriverThatCannotWork(t *testing.T) {
 	t.Parallel()
 	for _, bwrap := range []string{"false", "no-such-program"} {
-		d, err := forkserver.New(guest.Config{Program: bwrap, Root: root()})
+		d, err := forkserver.New(guest.Config{Program: bwrap, Root: sandboxtest.Root()})
 		require.NoError(t, err)
 		require.NoError(t, d.Open(t.Context()))
 		_, err = d.Start(t.Context())
@@ -90,7 +62,7 @@ func TestADriverThatCannotWork(t *testing.T) {
 // child's own.
 func TestChildrenHaveRandomNumbersOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	d, err := forkserver.New(guest.Config{Root: root(), Preload: []string{"numpy.random"}})
+	d, err := forkserver.New(guest.Config{Root: sandboxtest.Root(), Preload: []string{"numpy.random"}})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
 	seen := map[string]bool{}
@@ -113,7 +85,7 @@ func TestChildrenHaveRandomNumbersOfTheirOwn(t *testing.T) {
 func TestAForkServerThatDies(t *testing.T) {
 	t.Parallel()
 	dir := sandboxtest.RunDir(t)
-	d, err := forkserver.New(guest.Config{Root: root(), RunDir: dir})
+	d, err := forkserver.New(guest.Config{Root: sandboxtest.Root(), RunDir: dir})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
 	c, err := d.Start(t.Context())

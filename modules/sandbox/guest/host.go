@@ -114,7 +114,7 @@ func (h *Host) Open() error {
 	if h.open || h.closing.Err() != nil {
 		return fmt.Errorf("%s driver: opened twice", h.name)
 	}
-	if err := KeepDescriptors(); err != nil {
+	if err := keepDescriptors(); err != nil {
 		return err
 	}
 	s, err := OpenSlots(h.RunDir)
@@ -124,7 +124,7 @@ func (h *Host) Open() error {
 	if h.Runtime, err = s.Install(); err != nil {
 		return err
 	}
-	h.Slots, h.Groups, h.Spawner, h.open = s, OpenGroups(), NewSpawner(), true
+	h.Slots, h.Groups, h.Spawner, h.open = s, OpenGroups(), newSpawner(), true
 	return nil
 }
 

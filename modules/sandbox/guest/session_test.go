@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -19,18 +18,15 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/guest"
+	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
-
-func root() string {
-	return guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
-}
 
 // open starts the driver that has the least of its own: nearly all of what runs
 // is this package's.
 func open(t *testing.T, l sandbox.Limits) *bubblewrap.Driver {
 	t.Helper()
-	testenv.Sandbox(t, root())
-	d, err := bubblewrap.New(guest.Config{Root: root(), Limits: l})
+	testenv.Sandbox(t, sandboxtest.Root())
+	d, err := bubblewrap.New(guest.Config{Root: sandboxtest.Root(), Limits: l})
 	require.NoError(t, err)
 	require.NoError(t, d.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -240,7 +236,7 @@ func TestJobsThatAreEnded(t *testing.T) {
 	_, err = c.Run(t.Context(), sandbox.Job{Code: "x", Timeout: time.Minute})
 	require.ErrorIs(t, err, sandbox.ErrCapsuleGone)
 
-	left, err := bubblewrap.New(guest.Config{Root: root()})
+	left, err := bubblewrap.New(guest.Config{Root: sandboxtest.Root()})
 	require.NoError(t, err)
 	_, err = left.Start(t.Context())
 	require.ErrorContains(t, err, "not open")
@@ -261,11 +257,11 @@ func TestStartsThatFail(t *testing.T) {
 		config guest.Config
 		want   string
 	}{
-		"no program":              {guest.Config{Program: "no-such-program", Root: root(), RunDir: dir}, "no-such-program"},
-		"another program":         {guest.Config{Program: "false", Root: root(), RunDir: dir}, "did not start"},
+		"no program":              {guest.Config{Program: "no-such-program", Root: sandboxtest.Root(), RunDir: dir}, "no-such-program"},
+		"another program":         {guest.Config{Program: "false", Root: sandboxtest.Root(), RunDir: dir}, "did not start"},
 		"no root":                 {guest.Config{Root: filepath.Join(dir, "none"), RunDir: dir}, "none"},
 		"a root of no use":        {guest.Config{Root: dir, RunDir: dir}, "did not start"},
-		"a preload that is wrong": {guest.Config{Root: root(), RunDir: dir, Preload: []string{"no_such_module"}}, ""},
+		"a preload that is wrong": {guest.Config{Root: sandboxtest.Root(), RunDir: dir, Preload: []string{"no_such_module"}}, ""},
 	} {
 		d, err := bubblewrap.New(c.config)
 		require.NoError(t, err)

@@ -14,10 +14,10 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// FirstUID is the user, and the group, of slot 0 when the server runs as root.
-// Slot n has FirstUID+n. Nothing else on a machine uses this range: it lies
+// firstUID is the user, and the group, of slot 0 when the server runs as root.
+// Slot n has firstUID+n. Nothing else on a machine uses this range: it lies
 // above ordinary users and below what container tools hand out.
-const FirstUID = 200_000
+const firstUID = 200_000
 
 // maxSlots bounds the interpreters of all servers that share a RunDir.
 const maxSlots = 10_000
@@ -125,7 +125,7 @@ func (s *Slots) Take() (*Slot, error) {
 		}
 		t := &Slot{dir: filepath.Join(s.dir, strconv.Itoa(n)), ID: -1, lock: lock}
 		if s.root {
-			t.ID = FirstUID + n
+			t.ID = firstUID + n
 		}
 		if err := t.make(); err != nil {
 			return nil, errors.Join(fmt.Errorf("sandbox slot: %w", err), t.Release())

@@ -19,8 +19,8 @@ type Spawner struct {
 	done chan struct{}
 }
 
-// NewSpawner starts the thread.
-func NewSpawner() *Spawner {
+// newSpawner starts the thread.
+func newSpawner() *Spawner {
 	s := &Spawner{work: make(chan func()), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
@@ -46,10 +46,10 @@ func (s *Spawner) Stop() {
 	<-s.done
 }
 
-// KeepDescriptors makes what this process inherited from whoever started it
+// keepDescriptors makes what this process inherited from whoever started it
 // end with it: Go closes what it opened itself in the programs it starts, and
 // nothing else.
-func KeepDescriptors() error {
+func keepDescriptors() error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("descriptors: %w", err)

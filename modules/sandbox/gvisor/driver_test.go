@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/internal/testenv"
@@ -18,59 +17,40 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(sandboxtest.Victim); dir != "" {
-		sandboxtest.Serve(gvisor.New(config(guest.Config{RunDir: dir})))
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { sandboxtest.Main(m, driver) }
 
 // config adds what tools/runsc.sh and tools/sandbox-root.sh built for this user.
 func config(c guest.Config) guest.Config {
-	c.Root = guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
-	c.Program = os.Getenv("PORTICO_RUNSC")
+	c.Root, c.Program = sandboxtest.Root(), os.Getenv("PORTICO_RUNSC")
 	return c
 }
 
-func suite() sandboxtest.Suite {
-	make := func(t *testing.T, c guest.Config) sandbox.Driver {
-		t.Helper()
-		testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
-		testenv.Sandbox(t, config(c).Root)
-		d, err := gvisor.New(config(c))
-		require.NoError(t, err)
-		return d
-	}
-	return sandboxtest.Suite{
-		OwnKernel: true,
-		New: func(t *testing.T, l sandbox.Limits) sandbox.Driver {
-			t.Helper()
-			return make(t, guest.Config{Limits: l})
-		},
-		NewIn: func(t *testing.T, dir string) sandbox.Driver {
-			t.Helper()
-			return make(t, guest.Config{RunDir: dir})
-		},
-	}
+func driver(c guest.Config) (sandbox.Driver, error) { return gvisor.New(config(c)) }
+
+func suite(t *testing.T) sandboxtest.Suite {
+	t.Helper()
+	testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
+	s := sandboxtest.Of(driver)
+	s.OwnKernel = true
+	return s
 }
 
 func TestConformance(t *testing.T) {
 	testenv.Slow(t, "gVisor")
 	t.Parallel()
-	suite().Conformance(t)
+	suite(t).Conformance(t)
 }
 
 func TestAttack(t *testing.T) {
 	testenv.Slow(t, "gVisor")
 	t.Parallel()
-	suite().Attack(t)
+	suite(t).Attack(t)
 }
 
 func TestLifecycle(t *testing.T) {
 	testenv.Slow(t, "gVisor")
 	t.Parallel()
-	suite().Lifecycle(t)
+	suite(t).Lifecycle(t)
 }
 
 // Sandboxes that come back from one image have random numbers of their own, and
@@ -165,7 +145,7 @@ func TestImages(t *testing.T) {
 func TestADriverThatCannotWork(t *testing.T) {
 	t.Parallel()
 	for program, want := range map[string]string{"false": "sandbox", "no-such-program": "not found"} {
-		d, err := gvisor.New(guest.Config{Program: program, Root: config(guest.Config{}).Root, RunDir: sandboxtest.RunDir(t)})
+		d, err := gvisor.New(guest.Config{Program: program, Root: sandboxtest.Root(), RunDir: sandboxtest.RunDir(t)})
 		require.NoError(t, err)
 		require.NoError(t, d.Open(t.Context()))
 		for range 2 {

@@ -15,11 +15,8 @@ import (
 	"github.com/portico-run/portico/modules/sandbox/guest"
 	"github.com/portico-run/portico/modules/sandbox/gvisor"
 	"github.com/portico-run/portico/modules/sandbox/isolation"
+	"github.com/portico-run/portico/modules/sandbox/sandboxtest"
 )
-
-func root() string {
-	return guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})
-}
 
 // once runs each job in a capsule of a driver.
 type once struct{ driver sandbox.Driver }
@@ -38,20 +35,20 @@ func (o once) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) 
 
 func TestEveryLayerHolds(t *testing.T) {
 	t.Parallel()
-	forks, err := forkserver.New(guest.Config{Root: root()})
+	forks, err := forkserver.New(guest.Config{Root: sandboxtest.Root()})
 	require.NoError(t, err)
-	single, err := bubblewrap.New(guest.Config{Root: root()})
+	single, err := bubblewrap.New(guest.Config{Root: sandboxtest.Root()})
 	require.NoError(t, err)
 	testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
-	testenv.Sandbox(t, root())
-	kernel, err := gvisor.New(guest.Config{Root: root(), Program: os.Getenv("PORTICO_RUNSC")})
+	testenv.Sandbox(t, sandboxtest.Root())
+	kernel, err := gvisor.New(guest.Config{Root: sandboxtest.Root(), Program: os.Getenv("PORTICO_RUNSC")})
 	require.NoError(t, err)
 	for d, want := range map[sandbox.Driver]isolation.Level{forks: isolation.Namespaces, single: isolation.Namespaces, kernel: isolation.Kernel} {
 		level, findings := isolation.Probe(t.Context(), once{d})
 		require.Equal(t, want, level, "%T: %+v", d, findings)
 		require.Len(t, findings, 10)
 	}
-	for _, f := range isolation.Machine(isolation.Tool{Name: "bubblewrap", Program: "bwrap"}, root()) {
+	for _, f := range isolation.Machine(isolation.Tool{Name: "bubblewrap", Program: "bwrap"}, sandboxtest.Root()) {
 		require.True(t, f.OK, "%s: %s", f.Check, f.Text)
 	}
 }

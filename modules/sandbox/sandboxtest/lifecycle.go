@@ -19,9 +19,9 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// Victim names the variable that makes a test's own program a server, which
+// victim names the variable that makes a test's own program a server, which
 // calls Serve with a driver in the folder it holds.
-const Victim = "PORTICO_TEST_VICTIM"
+const victim = "PORTICO_TEST_VICTIM"
 
 // Lifecycle checks what drivers leave when they end, or are ended.
 func (s Suite) Lifecycle(t *testing.T) {
@@ -37,9 +37,9 @@ func (s Suite) Lifecycle(t *testing.T) {
 	}
 }
 
-// Serve is the server that a test kills: it runs a program that tries to live
+// serve is the server that a test kills: it runs a program that tries to live
 // on, and says so when it runs.
-func Serve(d sandbox.Driver, err error) {
+func serve(d sandbox.Driver, err error) {
 	if err == nil {
 		err = d.Open(context.Background())
 	}
@@ -69,7 +69,7 @@ time.sleep(600)`,
 func (s Suite) testServerKilled(t *testing.T) {
 	dir := RunDir(t)
 	server := exec.CommandContext(t.Context(), os.Args[0], "-test.run=NONE")
-	server.Env = append(os.Environ(), Victim+"="+dir)
+	server.Env = append(os.Environ(), victim+"="+dir)
 	out, err := server.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())

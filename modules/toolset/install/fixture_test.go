@@ -15,29 +15,15 @@ import (
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
 	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset/file"
-	"github.com/portico-run/portico/modules/toolset/install"
 )
 
 const key = "sk-upstream-1234"
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
 
-// inventory is every service of toolsets.
-type inventory struct {
-	*base
-	*installer
-	*applier
-}
-
-type (
-	base      = connectortest.Toolsets
-	installer = install.Service
-	applier   = file.Service
-)
-
 // connected is a process with a stand-in for Composio, and two toolsets of
 // Composio's.
-func connected(t *testing.T, db *database.DB) *inventory {
+func connected(t *testing.T, db *database.DB) *connectortest.Toolsets {
 	t.Helper()
 	for _, a := range []actor.Actor{anna, ben} {
 		connectortest.Exec(t, db, `INSERT INTO users (uid, name) VALUES (?, ?)`, a.UID, a.UID)
@@ -54,7 +40,7 @@ func connected(t *testing.T, db *database.DB) *inventory {
 ---
 {key: alpha_vantage, name: Alpha, type: external_apikey, billing: 2, credential: {value: the-shared-key}}
 `)
-	return &inventory{s, s.Installs, s.Files}
+	return s
 }
 
 // weather is the toolset file that other tests use.

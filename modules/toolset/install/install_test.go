@@ -36,11 +36,11 @@ func TestAUserInstallsChangesAndUninstalls(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := connected(t, db)
-		_, err := s.Apply(t.Context(), append(weather(t), file.File{Name: "mail.yaml", Content: []byte(installable)}))
+		_, err := s.Files.Apply(t.Context(), append(weather(t), file.File{Name: "mail.yaml", Content: []byte(installable)}))
 		require.NoError(t, err)
 		refused := func(code errs.Code, says string, in install.Upsert) {
 			t.Helper()
-			_, err := s.Install(t.Context(), anna, in)
+			_, err := s.Installs.Install(t.Context(), anna, in)
 			require.Equal(t, code, errs.CodeOf(err), "%v", err)
 			var e *errs.Error
 			require.ErrorAs(t, err, &e)
@@ -77,7 +77,7 @@ func TestAUserInstallsChangesAndUninstalls(t *testing.T) {
 		refused(errs.Invalid, "takes no credential", install.Upsert{Name: "W", Key: "weather", AuthData: data})
 		refused(errs.Invalid, "Connect the account first", install.Upsert{Name: "G", Key: "gmail", AuthType: "oauth"})
 
-		made, err := s.Install(t.Context(), anna, install.Upsert{Name: "Mail", Key: "mail", AuthType: "credentials", AuthData: data, Config: map[string]any{"batch": 4.0, "quiet": true}})
+		made, err := s.Installs.Install(t.Context(), anna, install.Upsert{Name: "Mail", Key: "mail", AuthType: "credentials", AuthData: data, Config: map[string]any{"batch": 4.0, "quiet": true}})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"batch":4,"quiet":true}`, string(made.Config))
 		refused(errs.Conflict, "You have a toolset of this key", install.Upsert{Name: "Mail", Key: "mail", AuthType: "credentials", AuthData: data})
@@ -92,36 +92,36 @@ func TestAUserInstallsChangesAndUninstalls(t *testing.T) {
 		require.Equal(t, "sk-secret-1", key())
 
 		off, name := false, "Post"
-		changed, err := s.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Name: name, AuthData: map[string]any{"apiKey": "sk-secret-2"}})
+		changed, err := s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Name: name, AuthData: map[string]any{"apiKey": "sk-secret-2"}})
 		require.NoError(t, err)
 		require.Equal(t, "Post", changed.Name)
 		require.Equal(t, "sk-secret-2", key())
-		_, err = s.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Config: map[string]any{"batch": 7.0}})
+		_, err = s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Config: map[string]any{"batch": 7.0}})
 		require.NoError(t, err)
 		require.Equal(t, "sk-secret-2", key(), "what is left out stays")
-		_, err = s.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Key: "weather"})
+		_, err = s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Key: "weather"})
 		require.Equal(t, errs.Invalid, errs.CodeOf(err))
-		_, err = s.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, AuthData: map[string]any{}})
+		_, err = s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, AuthData: map[string]any{}})
 		require.Equal(t, errs.Invalid, errs.CodeOf(err))
-		_, err = s.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Enabled: &off})
+		_, err = s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: made.ToolsetID, Enabled: &off})
 		require.NoError(t, err)
 		_, err = s.Identify(t.Context(), anna, "mail")
 		require.Error(t, err)
 
 		// What is everybody's is changed by nobody here.
-		all, err := s.Toolsets(t.Context(), anna)
+		all, err := s.Installs.Toolsets(t.Context(), anna)
 		require.NoError(t, err)
 		for _, i := range all {
 			if i.Global {
-				_, err = s.Update(t.Context(), anna, install.Upsert{ToolsetID: i.ToolsetID, Name: "mine now"})
+				_, err = s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: i.ToolsetID, Name: "mine now"})
 				require.ErrorIs(t, err, install.ErrGlobal)
-				require.Equal(t, errs.ToolsetMissing, errs.CodeOf(s.Uninstall(t.Context(), anna, i.ToolsetID)))
+				require.Equal(t, errs.ToolsetMissing, errs.CodeOf(s.Installs.Uninstall(t.Context(), anna, i.ToolsetID)))
 			}
 		}
 
-		require.NoError(t, s.Uninstall(t.Context(), anna, made.ToolsetID))
-		require.Error(t, s.Uninstall(t.Context(), anna, made.ToolsetID))
-		again, err := s.Install(t.Context(), anna, install.Upsert{Name: "Mail", Key: "mail", AuthType: "credentials", AuthData: map[string]any{"apiKey": "sk-secret-3"}})
+		require.NoError(t, s.Installs.Uninstall(t.Context(), anna, made.ToolsetID))
+		require.Error(t, s.Installs.Uninstall(t.Context(), anna, made.ToolsetID))
+		again, err := s.Installs.Install(t.Context(), anna, install.Upsert{Name: "Mail", Key: "mail", AuthType: "credentials", AuthData: map[string]any{"apiKey": "sk-secret-3"}})
 		require.NoError(t, err)
 		require.Equal(t, made.ToolsetID, again.ToolsetID)
 		require.Empty(t, again.Config)
@@ -146,7 +146,7 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := connected(t, db)
-		_, err := s.Apply(t.Context(), []file.File{{Name: "p.yaml", Content: []byte("{key: perplexity, name: Perplexity, egress: {allow: [127.0.0.0/8]}, credential: {value: operators-key}, config: {baseUrl: 'http://127.0.0.1:9'}}")}})
+		_, err := s.Files.Apply(t.Context(), []file.File{{Name: "p.yaml", Content: []byte("{key: perplexity, name: Perplexity, egress: {allow: [127.0.0.0/8]}, credential: {value: operators-key}, config: {baseUrl: 'http://127.0.0.1:9'}}")}})
 		require.NoError(t, err)
 		before, err := s.Identify(t.Context(), anna, "perplexity")
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "operators-key", c.Value.Reveal())
 
-		_, err = s.Install(t.Context(), anna, install.Upsert{Name: "Mine", Key: "perplexity", AuthType: "credentials", AuthData: map[string]any{"apiKey": "annas-key"}})
+		_, err = s.Installs.Install(t.Context(), anna, install.Upsert{Name: "Mine", Key: "perplexity", AuthType: "credentials", AuthData: map[string]any{"apiKey": "annas-key"}})
 		require.NoError(t, err)
 		mine, err := s.Identify(t.Context(), anna, "perplexity")
 		require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 		// What the operator opened is for the operator's addresses.
 		require.NotEmpty(t, before.Egress)
 		require.NotEmpty(t, mine.Egress)
-		_, err = s.Update(t.Context(), anna, install.Upsert{ToolsetID: mine.ToolsetID, Config: map[string]any{"baseUrl": "http://127.0.0.1:22"}})
+		_, err = s.Installs.Update(t.Context(), anna, install.Upsert{ToolsetID: mine.ToolsetID, Config: map[string]any{"baseUrl": "http://127.0.0.1:22"}})
 		require.NoError(t, err)
 		mine, err = s.Identify(t.Context(), anna, "perplexity")
 		require.NoError(t, err)
@@ -182,9 +182,9 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 
 		// The operator's credential is for what is billed: a user's own toolset
 		// without one has none.
-		_, err = s.Apply(t.Context(), weather(t))
+		_, err = s.Files.Apply(t.Context(), weather(t))
 		require.NoError(t, err)
-		_, err = s.Install(t.Context(), anna, install.Upsert{Name: "For nothing", Key: "weather"})
+		_, err = s.Installs.Install(t.Context(), anna, install.Upsert{Name: "For nothing", Key: "weather"})
 		require.NoError(t, err)
 		own, err := s.Identify(t.Context(), anna, "weather")
 		require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, c.None())
 
-		items, err := s.Inventory(t.Context())
+		items, err := s.Installs.Inventory(t.Context())
 		require.NoError(t, err)
 		for _, i := range items {
 			if i.Key == "perplexity" {

@@ -160,7 +160,7 @@ func configText(items []Item, values map[string]any) (*string, error) {
 		return nil, nil //nolint:nilnil // nothing is configured
 	}
 	text, err := json.Marshal(values)
-	return rows.Optional(string(text)), err
+	return database.Optional(string(text)), err
 }
 
 // Update changes a toolset of the actor's own. What is left out stays.
@@ -218,7 +218,7 @@ func (s *Service) changes(ctx context.Context, a actor.Actor, before rows.Toolse
 	}
 	if in.AuthData != nil {
 		if in.AuthType == "" {
-			in.AuthType = rows.Deref(before.AuthType)
+			in.AuthType = database.Text(before.AuthType)
 		}
 		authType, sealed, err := s.credentialOf(ctx, a, item, form, in)
 		if err != nil {
@@ -255,7 +255,7 @@ func (s *Service) Uninstall(ctx context.Context, a actor.Actor, toolsetID string
 
 func instanceOf(r rows.Toolset) Instance {
 	i := Instance{
-		ToolsetID: r.ToolsetID, Name: r.Name, Key: r.Key, Global: r.IsGlobal, Enabled: r.Enabled, AuthType: rows.Deref(r.AuthType),
+		ToolsetID: r.ToolsetID, Name: r.Name, Key: r.Key, Global: r.IsGlobal, Enabled: r.Enabled, AuthType: database.Text(r.AuthType),
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if r.Config != nil && !r.IsGlobal {

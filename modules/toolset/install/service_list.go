@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/rows"
@@ -66,7 +67,7 @@ func (s *Service) Inventory(ctx context.Context) ([]InventoryItem, error) {
 
 func (s *Service) describe(ctx context.Context, r rows.Inventory, source toolset.Registered) (InventoryItem, error) {
 	item := InventoryItem{
-		Key: r.Key, Name: r.Name, Type: r.Type, Domain: rows.Deref(r.Domain), Labels: toolset.Texts(r.LabelDict), Descriptions: toolset.Texts(r.DescriptionDict),
+		Key: r.Key, Name: r.Name, Type: r.Type, Domain: database.Text(r.Domain), Labels: toolset.Texts(r.LabelDict), Descriptions: toolset.Texts(r.DescriptionDict),
 		kind: source.Traits,
 	}
 	form, err := s.formOf(r)
@@ -125,7 +126,7 @@ type Server struct {
 
 func serverOf(r rows.Server) Server {
 	s := Server{Name: r.Name, Type: r.Type, Global: r.IsGlobal, Enabled: r.Enabled, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC()}
-	if u, err := url.Parse(rows.Deref(r.URL)); err == nil && u.Host != "" {
+	if u, err := url.Parse(database.Text(r.URL)); err == nil && u.Host != "" {
 		s.URL = (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 	}
 	return s
@@ -152,7 +153,7 @@ func (s *Service) Tools(ctx context.Context, a actor.Actor) (Tools, error) {
 		t.MCP = append(t.MCP, serverOf(r))
 	}
 	for _, r := range installed {
-		source, ok := s.kinds.Installed(rows.Deref(r.AuthType), r.Key)
+		source, ok := s.kinds.Installed(database.Text(r.AuthType), r.Key)
 		if !ok || source.Off {
 			continue
 		}

@@ -99,22 +99,6 @@ type Server struct {
 // TableName implements gorm.Tabler.
 func (Server) TableName() string { return "mcp_servers" }
 
-// Deref is the text of a column; empty for NULL.
-func Deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// Optional is NULL for an empty text.
-func Optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 // OwnMCP reports whether a user has an MCP server of a name.
 func (Repository) OwnMCP(h database.Handle, uid, name string) (bool, error) {
 	var n int64

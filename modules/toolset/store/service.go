@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,13 +111,13 @@ func (s *Service) auditCredential(tx database.Tx, key string, changed bool) erro
 
 func (s *Service) inventoryOf(i Spec, now time.Time) rows.Inventory {
 	row := rows.Inventory{
-		Key: i.Key, Name: i.Name, Domain: rows.Optional(i.Domain), LabelDict: jsonOf(i.Labels, "{}"), DescriptionDict: jsonOf(i.Descriptions, "{}"),
-		APIKey: s.seal(i.Credential.Plain()), Type: i.Type, Enabled: i.Enabled, CreditBilling: rows.Optional(string(i.Prices)),
+		Key: i.Key, Name: i.Name, Domain: database.Optional(i.Domain), LabelDict: jsonOf(i.Labels, "{}"), DescriptionDict: jsonOf(i.Descriptions, "{}"),
+		APIKey: s.seal(i.Credential.Plain()), Type: i.Type, Enabled: i.Enabled, CreditBilling: database.Optional(string(i.Prices)),
 		AuthPatterns: jsonOf(i.Patterns, "[]"), ConfigItems: jsonOf(i.Items, "[]"),
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if len(i.Egress) > 0 {
-		row.Egress = rows.Optional(jsonOf(i.Egress, ""))
+		row.Egress = database.Optional(jsonOf(i.Egress, ""))
 	}
 	return row
 }
@@ -138,54 +137,6 @@ func (s *Service) seal(credential []byte) *string {
 	}
 	sealed := s.box.Seal(credential)
 	return &sealed
-}
-
-// differences are the columns in which a stored toolset is not what its file
-// says.
-func (s *Service) differences(before rows.Inventory, i Spec) map[string]any {
-	want := s.inventoryOf(i, before.CreatedAt)
-	columns := map[string]any{}
-	compare(columns, "name", before.Name, want.Name)
-	compareOptional(columns, "domain", before.Domain, want.Domain)
-	compare(columns, "label_dict", before.LabelDict, want.LabelDict)
-	compare(columns, "description_dict", before.DescriptionDict, want.DescriptionDict)
-	compare(columns, "type", before.Type, want.Type)
-	compare(columns, "enabled", before.Enabled, want.Enabled)
-	compareOptional(columns, "credit_billing", before.CreditBilling, want.CreditBilling)
-	compareOptional(columns, "egress", before.Egress, want.Egress)
-	compare(columns, "auth_patterns", before.AuthPatterns, want.AuthPatterns)
-	compare(columns, "config_items", before.ConfigItems, want.ConfigItems)
-	if !s.sameCredential(before.APIKey, i.Credential.Plain()) {
-		columns["api_key"] = want.APIKey
-	}
-	if before.DeletedAt != nil {
-		columns["deleted_at"] = nil
-	}
-	return columns
-}
-
-func compare[T comparable](columns map[string]any, name string, before, want T) {
-	if before != want {
-		columns[name] = want
-	}
-}
-
-// compareOptional is compare for a column that is NULL where there is nothing:
-// an empty text is not nothing, and readers may fail on it.
-func compareOptional(columns map[string]any, name string, before, want *string) {
-	if (before == nil) != (want == nil) || rows.Deref(before) != rows.Deref(want) {
-		columns[name] = want
-	}
-}
-
-// sameCredential reports whether a sealed credential is the given one. One
-// that cannot be opened, after a change of the key, is replaced.
-func (s *Service) sameCredential(sealed *string, want []byte) bool {
-	if sealed == nil || want == nil {
-		return sealed == nil && want == nil
-	}
-	opened, err := s.box.Open(*sealed)
-	return err == nil && bytes.Equal(opened, want)
 }
 
 type methodKey struct {
@@ -216,7 +167,7 @@ func (s *Service) applyMethods(tx database.Tx, i Spec, now time.Time) (changed b
 			}
 			continue
 		}
-		if columns := methodDifferences(before, want); len(columns) > 0 {
+		if columns := changes(methodColumns(before), methodColumns(want)); len(columns) > 0 {
 			changed = true
 			columns["updated_at"] = now
 			if err := s.rows.UpdateMethod(tx, before.PK, columns); err != nil {
@@ -250,14 +201,14 @@ func (s *Service) applyFormulas(tx database.Tx, i Spec, now time.Time) (changed 
 	for _, m := range i.Methods {
 		had, ok := before[m.Name]
 		want := rows.Formula{
-			InventoryKey: i.Key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: rows.Optional(string(m.TokenPricing)),
+			InventoryKey: i.Key, MethodName: m.Name, BillingRules: string(m.Rules), TokenPricing: database.Optional(string(m.TokenPricing)),
 			Enabled: len(m.Rules) > 0, CreatedAt: now, UpdatedAt: now,
 		}
 		delete(before, m.Name)
 		switch {
 		case !ok && !want.Enabled, !had.Enabled && !want.Enabled:
 			continue
-		case ok && had.Enabled == want.Enabled && had.BillingRules == want.BillingRules && rows.Deref(had.TokenPricing) == rows.Deref(want.TokenPricing):
+		case ok && had.Enabled == want.Enabled && had.BillingRules == want.BillingRules && database.Text(had.TokenPricing) == database.Text(want.TokenPricing):
 			continue
 		case !want.Enabled:
 			want.BillingRules, want.TokenPricing = had.BillingRules, had.TokenPricing
@@ -286,52 +237,31 @@ func rowOf(key string, m toolset.Method, now time.Time) (rows.Method, error) {
 	}
 	return rows.Method{
 		InventoryKey: key, VersionID: m.Version, Name: m.Name, Description: m.Description, Endpoint: m.Endpoint, HTTPMethod: m.HTTPMethod,
-		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: rows.Optional(string(adapter)),
+		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: database.Optional(string(adapter)),
 		AllowedCallers: m.AllowedCallers,
 		Enabled:        true, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
 
-func methodDifferences(before, want rows.Method) map[string]any {
-	columns := map[string]any{}
-	compare(columns, "description", before.Description, want.Description)
-	compare(columns, "endpoint", before.Endpoint, want.Endpoint)
-	compare(columns, "http_method", before.HTTPMethod, want.HTTPMethod)
-	compare(columns, "request_schema", before.RequestSchema, want.RequestSchema)
-	compare(columns, "response_schema", before.ResponseSchema, want.ResponseSchema)
-	compareOptional(columns, "adapter_config", before.AdapterConfig, want.AdapterConfig)
-	compare(columns, "allowed_callers", before.AllowedCallers, want.AllowedCallers)
-	compare(columns, "enabled", before.Enabled, true)
-	if before.DeletedAt != nil {
-		columns["deleted_at"] = nil
-	}
-	return columns
-}
-
 // applyGlobal keeps the row that makes a toolset everybody's, or deletes it
 // where the toolset is nobody's until a user installs it.
 func (s *Service) applyGlobal(tx database.Tx, i Spec, now time.Time) (changed bool, err error) {
+	want := rows.Toolset{
+		ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.Name, Key: i.Key, AuthType: &i.AuthType, Config: database.Optional(jsonOf(i.Config, "")), Enabled: i.Enabled,
+		CreatedAt: now, UpdatedAt: now,
+	}
 	before, err := s.rows.Global(tx.Handle, i.Key)
 	switch {
 	case errors.Is(err, database.ErrNotFound) && !i.Global:
 		return false, nil
 	case errors.Is(err, database.ErrNotFound):
-		return true, s.rows.InsertToolset(tx, rows.Toolset{
-			ToolsetID: ids.New(ids.Toolset), IsGlobal: true, Name: i.Name, Key: i.Key, AuthType: &i.AuthType, Config: rows.Optional(jsonOf(i.Config, "")), Enabled: i.Enabled,
-			CreatedAt: now, UpdatedAt: now,
-		})
+		return true, s.rows.InsertToolset(tx, want)
 	case err != nil:
 		return false, err
 	case !i.Global:
 		return true, s.rows.UpdateGlobal(tx, i.Key, map[string]any{"deleted_at": now, "updated_at": now})
 	}
-	columns := map[string]any{}
-	compare(columns, "name", before.Name, i.Name)
-	compareOptional(columns, "auth_type", before.AuthType, &i.AuthType)
-	compareOptional(columns, "auth_data", before.AuthData, nil)
-	compareOptional(columns, "config", before.Config, rows.Optional(jsonOf(i.Config, "")))
-	compare(columns, "enabled", before.Enabled, i.Enabled)
-	compare(columns, "uninstalled", before.Uninstalled, false)
+	columns := changes(globalColumns(before), globalColumns(want))
 	if len(columns) == 0 {
 		return false, nil
 	}
