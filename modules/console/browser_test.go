@@ -59,7 +59,7 @@ func browser(t *testing.T) (context.Context, *seen) {
 	return ctx, s
 }
 
-func ask[T any](t *testing.T, ctx context.Context, a chromedp.Action[T]) T {
+func ask[T any](ctx context.Context, t *testing.T, a chromedp.Action[T]) T {
 	t.Helper()
 	answer, err := chromedp.Run(ctx, a)
 	require.NoError(t, err)
@@ -67,14 +67,14 @@ func ask[T any](t *testing.T, ctx context.Context, a chromedp.Action[T]) T {
 }
 
 // look shows a page at a width, in a colour scheme.
-func look(t *testing.T, ctx context.Context, page string, width int64, scheme string) {
+func look(ctx context.Context, t *testing.T, page string, width int64, scheme string) {
 	t.Helper()
 	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
 	require.NoError(t, err)
-	ask(t, ctx, chromedp.EmulateViewport(width, 844))
-	ask(t, ctx, chromedp.Navigate(page))
+	ask(ctx, t, chromedp.EmulateViewport(width, 844))
+	ask(ctx, t, chromedp.Navigate(page))
 }
 
 // A browser shows the pages without a complaint and asks nobody else for
@@ -87,14 +87,14 @@ func TestPagesInABrowser(t *testing.T) {
 	for _, path := range []string{"/", "/docs"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 360} {
-				look(t, ctx, s.URL+path, width, scheme)
-				ask(t, ctx, chromedp.Evaluate[int](`document.querySelectorAll("details").forEach(d => d.open = true)`+"; 0"))
-				over := ask(t, ctx, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+				look(ctx, t, s.URL+path, width, scheme)
+				ask(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll("details").forEach(d => d.open = true)`+"; 0"))
+				over := ask(ctx, t, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
 				require.LessOrEqual(t, over, width, "%s scrolls sideways", path)
-				cut := ask(t, ctx, chromedp.Evaluate[[]string](beyond))
+				cut := ask(ctx, t, chromedp.Evaluate[[]string](beyond))
 				require.Empty(t, cut, "%s in %d pixels", path, width)
 			}
-			light := ask(t, ctx, chromedp.Evaluate[[]float64](lights))
+			light := ask(ctx, t, chromedp.Evaluate[[]float64](lights))
 			require.Equal(t, scheme == "light", light[0] < light[1], "%s, %s: text on its background: %v", path, scheme, light)
 			require.Greater(t, (max(light[0], light[1])+0.05)/(min(light[0], light[1])+0.05), 4.5, "%s, %s: contrast", path, scheme)
 		}
@@ -131,11 +131,11 @@ func TestAnOperationOpens(t *testing.T) {
 	t.Parallel()
 	s := apptest.Serve(t, "../../configs/toolsets")
 	ctx, _ := browser(t)
-	look(t, ctx, s.URL+"/docs", 1280, "light")
+	look(ctx, t, s.URL+"/docs", 1280, "light")
 	const inside = "#execute-tool"
-	require.False(t, ask(t, ctx, chromedp.Evaluate[bool](`document.querySelector("`+inside+`").checkVisibility()`)))
-	ask(t, ctx, chromedp.Click(chromedp.Search(`//summary[code="/v1/tool/execute"]`)))
-	text := ask(t, ctx, chromedp.Text(chromedp.CSS(inside)))
+	require.False(t, ask(ctx, t, chromedp.Evaluate[bool](`document.querySelector("`+inside+`").checkVisibility()`)))
+	ask(ctx, t, chromedp.Click(chromedp.Search(`//summary[code="/v1/tool/execute"]`)))
+	text := ask(ctx, t, chromedp.Text(chromedp.CSS(inside)))
 	for _, want := range []string{
 		"Idempotency-Key", "Body", "toolsetKey", "1 to 128 characters", "arguments", `"city": "Rome"`, // what is sent
 		"200 OK", "data.status", "data.errorCode", `"status": "success"`, // what comes back
@@ -143,9 +143,9 @@ func TestAnOperationOpens(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
-	ask(t, ctx, chromedp.Click(chromedp.CSS(inside+` a[href="#schema-ExecuteBody"]`)))
-	ask(t, ctx, chromedp.WaitVisible(chromedp.CSS("#schema-ExecuteBody")))
-	top := ask(t, ctx, chromedp.Evaluate[float64](`document.querySelector("#schema-ExecuteBody").closest("details").getBoundingClientRect().top`))
+	ask(ctx, t, chromedp.Click(chromedp.CSS(inside+` a[href="#schema-ExecuteBody"]`)))
+	ask(ctx, t, chromedp.WaitVisible(chromedp.CSS("#schema-ExecuteBody")))
+	top := ask(ctx, t, chromedp.Evaluate[float64](`document.querySelector("#schema-ExecuteBody").closest("details").getBoundingClientRect().top`))
 	require.GreaterOrEqual(t, top, 0.0, "its name is in sight")
 	require.Less(t, top, 844.0)
 }
