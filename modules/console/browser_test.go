@@ -144,7 +144,7 @@ func TestAnOperationOpens(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 	ask(ctx, t, chromedp.Click(chromedp.CSS(inside+` a[href="#schema-ExecuteBody"]`)))
-	ask(ctx, t, chromedp.WaitVisible(chromedp.CSS("#schema-ExecuteBody")))
+	ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#schema-ExecuteBody")?.closest("details").open`, chromedp.WithPollingTimeout(20*time.Second)))
 	top := ask(ctx, t, chromedp.Evaluate[float64](`document.querySelector("#schema-ExecuteBody").closest("details").getBoundingClientRect().top`))
 	require.GreaterOrEqual(t, top, 0.0, "its name is in sight")
 	require.Less(t, top, 844.0)
