@@ -66,10 +66,11 @@ func TestTokensOfTheCommandLineAreGoodInDevelopment(t *testing.T) {
 
 func TestProcessesThatStartAtOnceHaveOneSecret(t *testing.T) {
 	t.Parallel()
-	env := apptest.Environ(t, databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER="+filepath.Join(t.TempDir(), "objects"))
+	url := databasetest.URL(t, database.SQLite)
+	env := apptest.Environ(t, url, "OBJECT_STORAGE_FOLDER="+filepath.Join(t.TempDir(), "objects"))
 	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "JWT_SECRET=") })
 	_, _, _ = portico(t, env, "user", "create", "admin")
-	dir := filepath.Dir(strings.TrimPrefix(env[0], "DATABASE_URL=sqlite:"))
+	dir := filepath.Dir(strings.TrimPrefix(url, "sqlite:"))
 	require.NoError(t, os.Remove(filepath.Join(dir, "jwt-secret")))
 	var wait sync.WaitGroup
 	tokens := make([]string, 8)
