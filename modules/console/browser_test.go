@@ -93,6 +93,7 @@ func TestPagesInABrowser(t *testing.T) {
 				require.LessOrEqual(t, over, width, "%s scrolls sideways", path)
 				cut := ask(ctx, t, chromedp.Evaluate[[]string](beyond))
 				require.Empty(t, cut, "%s in %d pixels", path, width)
+				require.Empty(t, ask(ctx, t, chromedp.Evaluate[[]string](broken)), "%s in %d pixels: words over several lines", path, width)
 			}
 			light := ask(ctx, t, chromedp.Evaluate[[]float64](lights))
 			require.Equal(t, scheme == "light", light[0] < light[1], "%s, %s: text on its background: %v", path, scheme, light)
@@ -110,6 +111,13 @@ func TestPagesInABrowser(t *testing.T) {
 
 // beyond lists what is wider than the window.
 const beyond = `[...document.body.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.textContent.slice(0, 80))`
+
+// broken lists the cells of a table whose one short word does not fit in a line.
+const broken = `[...document.querySelectorAll("th, td")].filter(e => /^\w{1,7}$/.test(e.textContent)).filter(e => {
+  const words = document.createRange();
+  words.selectNodeContents(e);
+  return new Set([...words.getClientRects()].map(r => r.top)).size > 1;
+}).map(e => e.textContent)`
 
 // lights is how light the text is and what is behind it, as WCAG defines it.
 // The colours are painted, because only then a system colour has numbers.
