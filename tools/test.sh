@@ -18,7 +18,8 @@ PORTICO_PYTOOLS=$(tools/pytools.sh)
 PORTICO_LIBRECHAT=$(tools/librechat.sh)
 PORTICO_TYPESCRIPT=$(tools/typescript.sh)
 PORTICO_RUNSC=$(tools/runsc.sh)
-export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC
+PORTICO_CHROMIUM=$(tools/chromium.sh)
+export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTICO_CHROMIUM
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true
 

@@ -51,6 +51,9 @@ type Operation struct {
 	// Example is an answer's data, or the whole answer of an operation without
 	// the envelope, for the document; nil makes one of the schema.
 	Example any
+	// Never is, for the document, the JSON Schema of bodies that are refused
+	// although each member is valid by itself.
+	Never any
 	// Raw describes what an operation that is registered with API.Raw reads and
 	// writes; the others' types say it.
 	Raw Description
@@ -59,8 +62,7 @@ type Operation struct {
 	// Refusal is the body of an error of a Raw operation whose callers expect
 	// another form than the envelope.
 	Refusal func(e *errs.Error, traceID string) any
-	// Trusted lets callers without any credential in, as Deps.Trusted.
-	Trusted bool
+	Trusted bool // lets callers without any credential in, as Deps.Trusted
 }
 
 // admits reports whether credentials of a scope may call the operation.

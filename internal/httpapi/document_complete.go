@@ -26,6 +26,9 @@ func (a *API) documented(op Operation, in reflect.Type) {
 		}
 	}
 	a.limits(h, in)
+	if op.Never != nil {
+		a.body(h).Extensions = map[string]any{"not": op.Never}
+	}
 	// The library promises it for every body, and failure turns it into 400.
 	delete(h.Responses, strconv.Itoa(http.StatusUnprocessableEntity))
 	if h.RequestBody != nil {
@@ -99,11 +102,15 @@ func (a *API) described(h *huma.Operation, f reflect.StructField) *huma.Schema {
 		}
 	}
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return a.body(h).Properties[name]
+}
+
+func (a *API) body(h *huma.Operation) *huma.Schema {
 	s := h.RequestBody.Content[jsonMedia].Schema
 	if s.Ref != "" {
 		s = a.huma.OpenAPI().Components.Schemas.SchemaFromRef(s.Ref)
 	}
-	return s.Properties[name]
+	return s
 }
 
 // opener lets bodies have members that are not known, in the document and where

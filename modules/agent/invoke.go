@@ -124,15 +124,22 @@ func (toolsetRef) Schema(huma.Registry) *huma.Schema {
 	object := func(properties map[string]*huma.Schema) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: true}
 	}
-	return &huma.Schema{OneOf: []*huma.Schema{key, object(map[string]*huma.Schema{
+	whole := object(map[string]*huma.Schema{
 		"type": text("regular; toolsets of the type mcp are left out, with a warning"), "id": text("Its key, where toolset does not say it"), "name": text("Not read"),
 		"toolset": object(map[string]*huma.Schema{"key": key}),
 		"selectedTools": {
 			Type: huma.TypeArray, Items: text("The name of a tool"),
 			Description: "The only tools of it that the run may use, also in programs; all when left out. An empty list leaves the toolset out, with a warning",
 		},
-	})}}
+	})
+	whole.Extensions = map[string]any{"anyOf": json.RawMessage(keySaid)}
+	return &huma.Schema{OneOf: []*huma.Schema{key, whole}}
 }
+
+// keySaid are the members that may hold the key of a toolset.
+const keySaid = `[{"required":["id"],"properties":{"id":{"type":"string","minLength":1}}},
+	{"required":["toolset"],"properties":{"toolset":{"type":"object","required":["key"],"properties":{"key":{"type":"string","minLength":1}}}}},
+	{"required":["type","name"],"properties":{"type":{"const":"mcp"},"name":{"type":"string","minLength":1}}}]`
 
 // What a request may hold. Each is looked at one by one, and may be a warning of
 // its own.

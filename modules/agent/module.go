@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -150,6 +151,10 @@ func (m *Module) Stop(ctx context.Context) error { return m.Service.running.stop
 // maxBody is the largest request.
 const maxBody = 1 << 20
 
+// neverAsked says, in the document, that one of three members is the message.
+const neverAsked = `{"properties":{"query":{"type":["string","null"],"pattern":"^\\s*$"},"input":{"type":["object","null"],"properties":{
+	"query":{"type":["string","null"],"pattern":"^\\s*$"},"originalQuery":{"type":["string","null"],"pattern":"^\\s*$"}}}}}`
+
 // Register adds the module's routes.
 func (m *Module) Register(api *httpapi.API) {
 	failures := []errs.Code{errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable}
@@ -157,14 +162,14 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "invoke-skill", Method: http.MethodPost, Path: "/v1/skill/invoke", Tag: "skill",
 		Summary:     "Start an agent",
 		Description: "Answers at once. Watch the run on /v1/action/{resultId}/events, read it on /v1/action/result, end it with /v1/action/abort.",
-		Errors:      failures, BodyLimit: maxBody,
+		Errors:      failures, BodyLimit: maxBody, Never: json.RawMessage(neverAsked),
 	}, m.invoke)
 	api.Raw(httpapi.Operation{
 		ID: "stream-invoke-skill", Method: http.MethodPost, Path: "/v1/skill/streamInvoke", Tag: "skill",
 		Summary: "Start an agent and watch it, as server-sent events",
 		Description: "Takes the body of /v1/skill/invoke and answers with the stream of /v1/action/{resultId}/events. The run goes on when " +
 			"the client leaves; resume there with the resultId of any event.",
-		Errors: failures, BodyLimit: maxBody, Raw: httpapi.Description{Body: invokeBody{}, Events: stream.Events()},
+		Errors: failures, BodyLimit: maxBody, Never: json.RawMessage(neverAsked), Raw: httpapi.Description{Body: invokeBody{}, Events: stream.Events()},
 	}, m.streamInvoke)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "abort-action", Method: http.MethodPost, Path: "/v1/action/abort", Tag: "action",

@@ -195,14 +195,6 @@ func unsaid() map[string]string {
 		"Execution expired":                          "a token holds for minutes only",
 		"tool_results lacks":                         "the calls are those of an answer",
 		"Ambiguous authentication headers":           "schemathesis sends a key and a made-up token at once; the document offers them as alternatives",
-		"What finished well has no error.":           "members that exclude each other",
-		"output is that of a program.":               "members that belong together",
-		"A key belongs to a program.":                "members that belong together",
-		"is for kind skill only":                     "members that belong together",
-		"query is empty.":                            "it may be in either of two members",
-		"code is required":                           "not where there is a continuation_token",
-		"names a run without resultId.":              "null has none",
-		"has no key.":                                "an object may say it in any of three members",
 		"toolChoice is not understood.":              "its forms are those of the model's API",
 		"Unsupported language":                       "what is installed decides, and languages have several names",
 		"The toolset cannot be installed like this.": "what it takes is in the toolset's own definition",
@@ -210,7 +202,6 @@ func unsaid() map[string]string {
 		"The upload cannot be read":                  "schemathesis names parts in ways that MIME does not have",
 		"No model is configured.":                    "503 is documented; there is no model in this test",
 		"this server is not connected to Composio":   "503 is documented; there is no Composio in this test",
-		"is the id of a child call.":                 "ids that begin with ptc: are the server's",
 	}
 }
 

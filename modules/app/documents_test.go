@@ -194,8 +194,18 @@ func TestFieldsOfToolsetFilesAreDocumented(t *testing.T) {
 	}
 }
 
+// labels are those that a query chooses or groups by and that a legend shows,
+// besides the ones that Prometheus adds.
+func labels(query string) []string {
+	var list []string
+	for _, m := range regexp.MustCompile(`(?:[{,]|\{\{)(\w+)(?:[=!]~?"|\}\})|by \(([^)]*)\)`).FindAllStringSubmatch(query, -1) {
+		list = append(list, strings.Split(m[1]+m[2], ", ")...)
+	}
+	return slices.DeleteFunc(list, func(name string) bool { return name == "job" || name == "instance" })
+}
+
 // Every number that the dashboard shows and the document lists is one that a
-// server has, and the document lists all of Portico's own.
+// server has, with the labels that it is shown by, and the document lists all of Portico's own.
 func TestMetricsAreDocumented(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
@@ -217,13 +227,15 @@ func TestMetricsAreDocumented(t *testing.T) {
 	require.Equal(t, own, listed)
 
 	s := serve(t, databasetest.URL(t, database.SQLite))
+	require.Equal(t, 200, s.send(s.key, http.MethodPost, "/v1/exec/programmatic", `{"code":"print(1)"}`).status)
 	page := s.send("", http.MethodGet, "/metrics", nil).raw
 	var dashboard struct {
 		Title  string `json:"title"`
 		Panels []struct {
 			Title   string `json:"title"`
 			Targets []struct {
-				Expr string `json:"expr"`
+				Expr   string `json:"expr"`
+				Legend string `json:"legendFormat"`
 			} `json:"targets"`
 		} `json:"panels"`
 	}
@@ -239,6 +251,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 				name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 				shown[name] = true
 				require.True(t, slices.Contains(own, name) || strings.Contains(page, "# HELP "+name+" "), "%s: there is no %s", p.Title, name)
+				for _, label := range labels(target.Expr + target.Legend) {
+					require.Regexp(t, `(?m)^`+name+`[a-z_]*\{([^}]*,)?`+label+`="`, page, "%s: %s has no such label", p.Title, name)
+				}
 			}
 		}
 	}

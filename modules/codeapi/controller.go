@@ -48,6 +48,18 @@ type requestInput struct {
 
 type handler func(w http.ResponseWriter, r *http.Request, who actor.Actor) error
 
+// What the document says of members that exclude each other or belong together.
+const (
+	// A version of what is no skill.
+	neverVersion = `{"required":["files"],"properties":{"files":{"type":"array","contains":{"type":"object","required":["version"],
+		"properties":{"version":{"not":{"enum":["",null]}},"kind":{"not":{"const":"skill"}}}}}}}`
+	noCode = `"code":{"type":["string","null"],"pattern":"^\\s*$"}`
+	// No program.
+	neverWithoutCode = `{"anyOf":[` + neverVersion + `,{"properties":{` + noCode + `}}]}`
+	// Neither a program nor the token of one that waits.
+	neverWithTools = `{"anyOf":[` + neverVersion + `,{"properties":{"continuation_token":{"type":"null"},` + noCode + `}}]}`
+)
+
 func (c controller) register(api *httpapi.API) {
 	raw := func(op httpapi.Operation, fn handler) {
 		op.Aliases, op.Path = []string{op.Path}, "/v1"+op.Path
@@ -59,6 +71,7 @@ func (c controller) register(api *httpapi.API) {
 		Description: "Python, bash, JavaScript or TypeScript, in /mnt/data with the files that the request names and those of the session it continues. " +
 			"A program that fails is an answer: its traceback is in stderr.",
 		Raw: httpapi.Description{Input: profileInput{}, Body: codeProgram{Lang: "py", Code: "print(6 * 7)"}, Answers: []any{codeEnded{}}}, BodyLimit: maxBody,
+		Never:  json.RawMessage(neverWithoutCode),
 		Errors: []errs.Code{errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.exec)
 	raw(httpapi.Operation{
@@ -69,7 +82,7 @@ func (c controller) register(api *httpapi.API) {
 		Raw: httpapi.Description{
 			Input: requestInput{}, Answers: []any{codePaused{}, codeOver{}},
 			Body: codeProgramWithTools{Code: "print(await get_weather(city='Rome'))", Tools: []callerTool{{Name: "get_weather", Description: "The weather in a city"}}},
-		}, BodyLimit: maxBody,
+		}, BodyLimit: maxBody, Never: json.RawMessage(neverWithTools),
 		Errors: []errs.Code{errs.NotFound, errs.TimedOut, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.programmatic)
 	raw(httpapi.Operation{

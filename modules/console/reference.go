@@ -78,6 +78,7 @@ type answer struct {
 type content struct {
 	Kind     string
 	Type     typeText
+	Fields   []field
 	Examples []sample
 }
 
@@ -126,7 +127,7 @@ func (d document) groups() []*group {
 			}
 			o := operation{
 				Method: strings.ToUpper(method), Path: path, ID: op.OperationID, Summary: op.Summary, Description: op.Description,
-				Public: len(op.Security) == 0, Body: contents(op.RequestBody.Content),
+				Public: len(op.Security) == 0, Body: d.contents(op.RequestBody.Content),
 			}
 			for _, p := range op.Parameters {
 				o.Parameters = append(o.Parameters, field{
@@ -135,7 +136,7 @@ func (d document) groups() []*group {
 			}
 			for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 				r := op.Responses[status]
-				a := answer{Status: status, Description: r.Description, Content: contents(r.Content)}
+				a := answer{Status: status, Description: r.Description, Content: d.contents(r.Content)}
 				if status < "400" {
 					o.Answers = append(o.Answers, a)
 				} else {
@@ -155,14 +156,15 @@ func (d document) groups() []*group {
 	return sorted
 }
 
-func contents(by map[string]media) []content {
+func (d document) contents(by map[string]media) []content {
 	var list []content
 	for _, kind := range slices.Sorted(maps.Keys(by)) {
 		m := by[kind]
-		c := content{Kind: kind, Type: m.Schema.text()}
+		shown := m.Schema
 		if m.Event.Ref != "" {
-			c.Type = m.Event.text()
+			shown = m.Event
 		}
+		c := content{Kind: kind, Type: shown.text(), Fields: d.members(shown)}
 		if len(m.Example) > 0 {
 			c.Examples = append(c.Examples, sample{Text: indented(m.Example)})
 		}
@@ -172,6 +174,25 @@ func contents(by map[string]media) []content {
 		list = append(list, c)
 	}
 	return list
+}
+
+// members are the fields of a body. The data of an envelope, which all answers
+// have alike, is opened as well.
+func (d document) members(s schema) []field {
+	body := d.named(s)
+	fields := body.fields("")
+	if data, ok := body.Properties["data"]; ok && data.Ref != "" {
+		fields = append(fields, d.named(data).fields("data.")...)
+	}
+	return fields
+}
+
+// named is the schema that a reference names, or the schema itself.
+func (d document) named(s schema) schema {
+	if s.Ref == "" {
+		return s
+	}
+	return d.Components.Schemas[s.name()]
 }
 
 // indented shows JSON; a text as it is.

@@ -42,9 +42,12 @@ type typeText []word
 // word is a text, or the name of a schema.
 type word struct{ Text, Schema string }
 
+// name is that of the schema which a reference means.
+func (s schema) name() string { return s.Ref[strings.LastIndex(s.Ref, "/")+1:] }
+
 func (s schema) text() typeText {
 	if s.Ref != "" {
-		return typeText{{Schema: s.Ref[strings.LastIndex(s.Ref, "/")+1:]}}
+		return typeText{{Schema: s.name()}}
 	}
 	if either := append(slices.Clone(s.OneOf), s.AnyOf...); len(either) > 0 {
 		var t typeText
@@ -100,14 +103,8 @@ func (s schema) limits() string {
 		}
 		say("%s", strings.Join(values, ", "))
 	}
-	for _, l := range []struct {
-		value  *int
-		format string
-	}{{s.MinLength, "at least %d characters"}, {s.MaxLength, "at most %d characters"}, {s.MinItems, "at least %d items"}, {s.MaxItems, "at most %d items"}} {
-		if l.value != nil {
-			say(l.format, *l.value)
-		}
-	}
+	said = append(said, span(s.MinLength, s.MaxLength, "characters")...)
+	said = append(said, span(s.MinItems, s.MaxItems, "items")...)
 	if s.Minimum != nil {
 		say("from %v", *s.Minimum)
 	}
@@ -121,4 +118,17 @@ func (s schema) limits() string {
 		say("default %s", line(s.Default))
 	}
 	return strings.Join(said, "; ")
+}
+
+// span says how many of something there may be.
+func span(least, most *int, of string) []string {
+	switch {
+	case least != nil && most != nil:
+		return []string{fmt.Sprintf("%d to %d %s", *least, *most, of)}
+	case most != nil:
+		return []string{fmt.Sprintf("at most %d %s", *most, of)}
+	case least != nil:
+		return []string{fmt.Sprintf("%d or more %s", *least, of)}
+	}
+	return nil
 }

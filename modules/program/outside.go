@@ -30,15 +30,29 @@ func (m *Module) registerOutside(api *httpapi.API) {
 			"the resultId as x-refly-result-id, and is watched on /v1/action/{resultId}/events as any run. Several programs may be registered in a run; the same " +
 			"request again answers the same. End each with POST /v1/action/finish: what nobody finishes fails at expiresAt, which calls do not prolong.",
 		Errors: []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited}, BodyLimit: maxBody,
+		Never: json.RawMessage(neverRegistered),
 	}, m.registerAction)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "finish-action", Method: http.MethodPost, Path: "/v1/action/finish", Tag: "action",
 		Summary: "End a run, or a program in it, that a service of yours executed",
 		Description: "With toolCallId it ends that program, otherwise the run with every program that is left in it. Calls of it that execute are waited for and new ones " +
 			"refused; while some take long, the answer is 409 with Retry-After. An aborted run ends at once. The same request again answers the same.",
-		Errors: []errs.Code{errs.NotFound, errs.ResultMissing, errs.Conflict},
+		Errors: []errs.Code{errs.NotFound, errs.ResultMissing, errs.Conflict}, Never: json.RawMessage(neverFinished),
 	}, m.finishAction)
 }
+
+// What the document says of members that exclude each other or belong together.
+const (
+	// A key without a program, and an id that is the server's.
+	neverRegistered = `{"anyOf":[
+		{"required":["withKey"],"properties":{"withKey":{"const":true},"toolCallId":{"enum":["",null]},"code":{"enum":["",null]}}},
+		{"required":["toolCallId"],"properties":{"toolCallId":{"type":"string","pattern":"^(ptc|standalone)[:_]` + uuid + `$"}}}]}`
+	uuid = `[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}`
+	// An output without a program, and an error of what finished well.
+	neverFinished = `{"anyOf":[
+		{"required":["output"],"properties":{"toolCallId":{"enum":["",null]}}},
+		{"required":["error"],"properties":{"status":{"const":"finish"},"error":{"type":"string","minLength":1}}}]}`
+)
 
 type registerInput struct {
 	Body struct {

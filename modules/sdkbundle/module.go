@@ -1,6 +1,6 @@
-// Package sdkbundle reads the generated Python SDK from object storage: the
-// files that a sandbox gets as refly_tools, and the documentation that a model
-// is shown.
+// Package sdkbundle makes the Python SDK of a user's toolsets, publishes it to
+// object storage and reads it from there: the files that a sandbox gets as
+// refly_tools, and the documentation that a model is shown.
 package sdkbundle
 
 import (

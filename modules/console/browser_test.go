@@ -1,0 +1,159 @@
+package console_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
+)
+
+// seen is what a browser does besides showing a page.
+type seen struct {
+	mu        sync.Mutex
+	requests  []string
+	complains []string // its console
+}
+
+func (s *seen) listen(event any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		s.requests = append(s.requests, e.Request.URL)
+	case *log.EventEntryAdded:
+		s.complains = append(s.complains, e.Entry.Text+" "+e.Entry.URL)
+	case *runtime.EventExceptionThrown:
+		s.complains = append(s.complains, e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		s.complains = append(s.complains, "console."+string(e.Type))
+	}
+}
+
+// browser is a tab of a Chromium that ends with the test.
+func browser(t *testing.T) (context.Context, *seen) {
+	t.Helper()
+	program := testenv.Need(t, "PORTICO_CHROMIUM", "tools/chromium.sh prints it")
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		// Chromium has no sandbox of its own under root. The pages are ours.
+		chromedp.NoSandbox, chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(stop)
+	s := &seen{}
+	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithListener(s.listen))
+	t.Cleanup(closeTab)
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	require.NoError(t, err)
+	return ctx, s
+}
+
+func ask[T any](ctx context.Context, t *testing.T, a chromedp.Action[T]) T {
+	t.Helper()
+	answer, err := chromedp.Run(ctx, a)
+	require.NoError(t, err)
+	return answer
+}
+
+// look shows a page at a width, in a colour scheme.
+func look(ctx context.Context, t *testing.T, page string, width int64, scheme string) {
+	t.Helper()
+	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	require.NoError(t, err)
+	ask(ctx, t, chromedp.EmulateViewport(width, 844))
+	ask(ctx, t, chromedp.Navigate(page))
+}
+
+// A browser shows the pages without a complaint and asks nobody else for
+// anything, in light and dark, on a desk and on a phone.
+func TestPagesInABrowser(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	ctx, seen := browser(t)
+	for _, path := range []string{"/", "/docs"} {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1280, 360} {
+				look(ctx, t, s.URL+path, width, scheme)
+				ask(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll("details").forEach(d => d.open = true)`+"; 0"))
+				over := ask(ctx, t, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+				require.LessOrEqual(t, over, width, "%s scrolls sideways", path)
+				cut := ask(ctx, t, chromedp.Evaluate[[]string](beyond))
+				require.Empty(t, cut, "%s in %d pixels", path, width)
+				require.Empty(t, ask(ctx, t, chromedp.Evaluate[[]string](broken)), "%s in %d pixels: words over several lines", path, width)
+			}
+			light := ask(ctx, t, chromedp.Evaluate[[]float64](lights))
+			require.Equal(t, scheme == "light", light[0] < light[1], "%s, %s: text on its background: %v", path, scheme, light)
+			require.Greater(t, (max(light[0], light[1])+0.05)/(min(light[0], light[1])+0.05), 4.5, "%s, %s: contrast", path, scheme)
+		}
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	require.Empty(t, seen.complains)
+	require.Len(t, seen.requests, 8, "a page is one request")
+	for _, r := range seen.requests {
+		require.True(t, strings.HasPrefix(r, s.URL+"/"), r)
+	}
+}
+
+// beyond lists what is wider than the window.
+const beyond = `[...document.body.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.textContent.slice(0, 80))`
+
+// broken lists the cells of a table whose one short word does not fit in a line.
+const broken = `[...document.querySelectorAll("th, td")].filter(e => /^\w{1,7}$/.test(e.textContent)).filter(e => {
+  const words = document.createRange();
+  words.selectNodeContents(e);
+  return new Set([...words.getClientRects()].map(r => r.top)).size > 1;
+}).map(e => e.textContent)`
+
+// lights is how light the text is and what is behind it, as WCAG defines it.
+// The colours are painted, because only then a system colour has numbers.
+const lights = `(() => {
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.style.background = "Canvas";
+  return [getComputedStyle(document.body).color, getComputedStyle(probe).backgroundColor].map(color => {
+    const c = document.createElement("canvas").getContext("2d");
+    c.fillStyle = color; c.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...c.getImageData(0, 0, 1, 1).data].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  });
+})()`
+
+// A click on an operation opens what is sent and answered, with examples; a link to
+// a schema opens that.
+func TestAnOperationOpens(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	ctx, _ := browser(t)
+	look(ctx, t, s.URL+"/docs", 1280, "light")
+	const inside = "#execute-tool"
+	require.False(t, ask(ctx, t, chromedp.Evaluate[bool](`document.querySelector("`+inside+`").checkVisibility()`)))
+	ask(ctx, t, chromedp.Click(chromedp.Search(`//summary[code="/v1/tool/execute"]`)))
+	text := ask(ctx, t, chromedp.Text(chromedp.CSS(inside)))
+	for _, want := range []string{
+		"Idempotency-Key", "Body", "toolsetKey", "1 to 128 characters", "arguments", `"city": "Rome"`, // what is sent
+		"200 OK", "data.status", "data.errorCode", `"status": "success"`, // what comes back
+		"401", "Retry-After",
+	} {
+		require.Contains(t, text, want)
+	}
+	ask(ctx, t, chromedp.Click(chromedp.CSS(inside+` a[href="#schema-ExecuteBody"]`)))
+	ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#schema-ExecuteBody")?.closest("details").open`, chromedp.WithPollingTimeout(20*time.Second)))
+	top := ask(ctx, t, chromedp.Evaluate[float64](`document.querySelector("#schema-ExecuteBody").closest("details").getBoundingClientRect().top`))
+	require.GreaterOrEqual(t, top, 0.0, "its name is in sight")
+	require.Less(t, top, 844.0)
+}
