@@ -121,8 +121,12 @@ func (c *Client) refusal(s *upstream.Stream) *Error {
 	if message == "" {
 		message = upstream.Limit(upstream.Quote(s.Body), upstream.MaxReason)
 	}
+	message = c.clean(message)
+	if later := s.TryAgain(); later != "" {
+		message = strings.TrimSuffix(message, ".") + "." + later
+	}
 	return &Error{
-		Status: s.Status, Code: c.clean(word(body.Error.Code)), Message: c.clean(message) + s.TryAgain(),
+		Status: s.Status, Code: c.clean(word(body.Error.Code)), Message: message,
 		RequestID: s.Header.Get("X-Request-Id"), Attempts: s.Attempts,
 	}
 }
