@@ -9,8 +9,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 # SQLite is pure Go here, so the programs need no C library.
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/portico ./cmd/api \
- && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/sdkgen ./sdkgen
+RUN CGO_ENABLED=0 go build -trimpath -tags=nomsgpack -ldflags="-s -w" -o /out/portico ./cmd/api \
+ && CGO_ENABLED=0 go build -trimpath -tags=nomsgpack -ldflags="-s -w" -o /out/sdkgen ./sdkgen
 
 FROM debian:bookworm-slim
 RUN apt-get update \

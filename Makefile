@@ -5,6 +5,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
+# What tools/build.sh compiles with, so that everything here shares what is
+# compiled.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=nomsgpack)
+
 # How long each fuzz target runs.
 FUZZTIME ?= 30s
 

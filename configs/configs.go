@@ -196,9 +196,10 @@ type Model struct {
 	// MaxOutput is the most tokens of one answer; 0 leaves it to the provider.
 	MaxOutput int `key:"maxOutput" env:"MODEL_MAX_OUTPUT"`
 	// Retries is how often a refused request is sent again, Timeout the limit
-	// of one attempt.
-	Retries int           `key:"retries" env:"MODEL_RETRIES"`
-	Timeout time.Duration `key:"timeout" env:"MODEL_TIMEOUT"`
+	// of one attempt, IdleTimeout that of its silence.
+	Retries     int           `key:"retries" env:"MODEL_RETRIES"`
+	Timeout     time.Duration `key:"timeout" env:"MODEL_TIMEOUT"`
+	IdleTimeout time.Duration `key:"idleTimeout" env:"MODEL_IDLE_TIMEOUT"`
 	// InputPrice and OutputPrice are credits for a million tokens.
 	InputPrice  Decimal `key:"inputPrice" env:"MODEL_INPUT_PRICE"`
 	OutputPrice Decimal `key:"outputPrice" env:"MODEL_OUTPUT_PRICE"`

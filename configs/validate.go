@@ -217,6 +217,7 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &m.MaxOutput, 0, 10_000_000, "between 0 and 10000000")
 	mustBeWithin(l, &m.Retries, 0, 20, "between 0 and 20")
 	mustBeWithin(l, &m.Timeout, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &m.IdleTimeout, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &a.MaxRequests, 1, 10_000, "between 1 and 10000")
 	mustBeWithin(l, &a.MaxTokens, 1000, 1_000_000_000, "between 1000 and 1000000000")
 	mustBeWithin(l, &a.Timeout, time.Second, 24*time.Hour, "between 1s and 24h")

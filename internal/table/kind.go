@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // kind is the type of a column.
@@ -28,46 +26,79 @@ func (k kind) name() string {
 	return []string{"integer", "number", "boolean", "date", "datetime", "datetime", "text"}[k]
 }
 
-func (k kind) node() parquet.Node {
-	return []parquet.Node{
-		parquet.Leaf(parquet.Int64Type), parquet.Leaf(parquet.DoubleType), parquet.Leaf(parquet.BooleanType), parquet.Date(),
-		parquet.TimestampAdjusted(parquet.Microsecond, false), parquet.Timestamp(parquet.Microsecond), parquet.String(),
-	}[k]
+// physical is how the values are stored.
+func (k kind) physical() int64 {
+	const isBoolean, isInt32, isInt64, isDouble, isBytes = 0, 1, 2, 5, 6
+	return []int64{isInt64, isDouble, isBoolean, isInt32, isInt64, isInt64, isBytes}[k]
 }
 
-// value reads a field of this kind. A field without a value is null.
-func (k kind) value(field string) (v parquet.Value, ok bool) {
-	if k == text {
-		if field == "" {
-			return parquet.NullValue(), true
+// describe writes a column of this kind into the schema: how it is stored, and
+// what that means to older readers (field 6) and to newer ones (field 10).
+func (k kind) describe(t *thrift, name string) {
+	t.i32(1, k.physical())
+	t.i32(3, optional)
+	t.text(4, name)
+	switch k {
+	case text:
+		t.i32(6, 0)
+		t.inner(10, func() { t.inner(1, func() {}) })
+	case date:
+		t.i32(6, 6)
+		t.inner(10, func() { t.inner(6, func() {}) })
+	case local, moment:
+		if k == moment {
+			t.i32(6, 10) // older readers know points in time only
 		}
-		return parquet.ByteArrayValue([]byte(field)), true
+		t.inner(10, func() {
+			t.inner(8, func() {
+				t.bool(1, k == moment)
+				t.inner(2, func() { t.inner(2, func() {}) }) // microseconds
+			})
+		})
+	}
+}
+
+// value is a field as it is stored.
+type value struct {
+	null bool
+	bits uint64 // of a number, a truth or a time
+	text string
+}
+
+func whole(n int64) value { return value{bits: uint64(n)} } //nolint:gosec // the bits are what is stored
+
+// value reads a field of this kind. A field without a value is null.
+func (k kind) value(field string) (v value, ok bool) {
+	if k == text {
+		return value{null: field == "", text: field}, true
 	}
 	field = strings.TrimSpace(field)
 	if absent(field) {
-		return parquet.NullValue(), true
+		return value{null: true}, true
 	}
 	switch k {
 	case integer:
 		n, ok := parseInteger(field)
-		return parquet.Int64Value(n), ok
+		return whole(n), ok
 	case number:
 		x, ok := parseNumber(field)
-		return parquet.DoubleValue(x), ok
+		return value{bits: math.Float64bits(x)}, ok
 	case boolean:
-		yes := strings.EqualFold(field, "true")
-		return parquet.BooleanValue(yes), yes || strings.EqualFold(field, "false")
+		if strings.EqualFold(field, "true") {
+			return whole(1), true
+		}
+		return whole(0), strings.EqualFold(field, "false")
 	case date:
 		t, err := time.Parse(time.DateOnly, field)
-		return parquet.Int32Value(int32(t.Unix() / 86400)), err == nil
+		return whole(t.Unix() / 86400), err == nil
 	case local:
 		t, ok := parseTime(field, time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04")
-		return parquet.Int64Value(t.UnixMicro()), ok
+		return whole(t.UnixMicro()), ok
 	case moment:
 		t, ok := parseTime(field, time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00")
-		return parquet.Int64Value(t.UnixMicro()), ok
+		return whole(t.UnixMicro()), ok
 	}
-	return parquet.Value{}, false
+	return value{}, false
 }
 
 // absent reports whether a field means "no value" in a column that is not text.

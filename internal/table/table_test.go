@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
@@ -167,6 +169,52 @@ func TestManyRows(t *testing.T) {
 	require.Equal(t, int64(rows), report.Rows)
 	require.Len(t, got, rows)
 	require.Equal(t, map[string]any{"n": int64(rows - 1), "t": "text of row 199999"}, got[rows-1])
+}
+
+// Every kind of column comes back, with and without values, over several pages
+// and groups of rows.
+func TestColumnsOfEveryKindInManyPages(t *testing.T) {
+	t.Parallel()
+	const rows = 150_000
+	long := strings.Repeat("long ", 60)
+	field := func(n, every int, text string) string {
+		if n%every == 0 {
+			return ""
+		}
+		return text
+	}
+	var csv strings.Builder
+	csv.WriteString("i,x,b,d,t,none\n")
+	for n := range rows {
+		fmt.Fprintf(&csv, "%s,%s,%s,%s,%s,\n", field(n, 3, strconv.Itoa(-n)), field(n, 5, fmt.Sprintf("%d.5", n)),
+			field(n, 7, strconv.FormatBool(n%4 == 1)), field(n, 2, time.Unix(int64(n)*86400, 0).UTC().Format(time.DateOnly)), field(n, 11, long+strconv.Itoa(n)))
+	}
+	var out bytes.Buffer
+	report, err := table.ConvertCSV(t.Context(), strings.NewReader(csv.String()), &out)
+	require.NoError(t, err)
+	require.Equal(t, "i:integer x:number b:boolean d:date t:text none:text", types(report))
+	f, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	require.NoError(t, err)
+	require.Len(t, f.RowGroups(), 2)
+	require.Equal(t, int64(rows), f.NumRows())
+	require.Equal(t, int64(rows), f.Metadata().RowGroups[0].Columns[5].MetaData.Statistics.NullCount+f.Metadata().RowGroups[1].Columns[5].MetaData.Statistics.NullCount)
+	require.Less(t, out.Len(), csv.Len()/4, "it is compressed")
+	for n, row := range read(t, out.Bytes()) {
+		got := func(name string, every int, want any) {
+			if n%every == 0 {
+				want = nil
+			}
+			if row[name] != want { // many comparisons: require takes too long
+				require.Equal(t, want, row[name], "row %d, column %s", n, name)
+			}
+		}
+		got("i", 3, int64(-n))
+		got("x", 5, float64(n)+0.5)
+		got("b", 7, n%4 == 1)
+		got("d", 2, int64(n))
+		got("t", 11, long+strconv.Itoa(n))
+		got("none", 1, nil)
+	}
 }
 
 func FuzzConvertCSV(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -68,6 +69,11 @@ type Request struct {
 	Harmless bool
 	// Retries is how often it is repeated where that is safe.
 	Retries int
+	// Again, if set, decides instead whether an attempt is repeated.
+	Again func(got Response, err error) bool
+	// Patience is the longest wait that an answer may ask for before a
+	// repetition: over it the answer stands. 0 waits as long as the context lasts.
+	Patience time.Duration
 	// Limit is the time limit that an error message names; the context enforces it.
 	Limit time.Duration
 }
@@ -94,12 +100,9 @@ const (
 func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
 	breaker := c.breakers.of(r.URL)
 	if left, open := breaker.open(); open {
-		return Response{}, &Failure{
-			Code:    CodeUnavailable,
-			Message: fmt.Sprintf("The upstream has failed too often; nothing is sent to it for %s.", left.Round(time.Second)+time.Second),
-		}
+		return Response{}, unavailable(left)
 	}
-	got, err := c.repeat(ctx, r)
+	got, err := c.repeat(ctx, r, func() (Response, error) { return c.send(ctx, r) })
 	breaker.record(got, err)
 	if err != nil {
 		return got, unreachable(err, r.Limit)
@@ -107,10 +110,11 @@ func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
 	return got, nil
 }
 
-func (c *Caller) repeat(ctx context.Context, r Request) (Response, error) {
+// repeat makes attempts until one stands.
+func (c *Caller) repeat(ctx context.Context, r Request, send func() (Response, error)) (Response, error) {
 	for attempt := 0; ; attempt++ {
-		got, err := c.send(ctx, r)
-		if attempt < r.Retries && repeatable(r, got, err) && c.pause(ctx, attempt, got) {
+		got, err := send()
+		if attempt < r.Retries && repeatable(r, got, err) && c.pause(ctx, attempt, r.Patience, got) {
 			continue
 		}
 		return got, err
@@ -119,15 +123,7 @@ func (c *Caller) repeat(ctx context.Context, r Request) (Response, error) {
 
 // send makes one attempt and reads its answer whole.
 func (c *Caller) send(ctx context.Context, r Request) (Response, error) {
-	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
-	if err != nil {
-		return Response{}, fmt.Errorf("the tool's configuration makes no request: %w", err)
-	}
-	if r.Body == nil {
-		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
-	}
-	req.Header = r.Header.Clone()
-	resp, err := c.deps.Client.Do(req, r.Allow)
+	resp, err := c.open(ctx, r)
 	if err != nil {
 		return Response{}, err
 	}
@@ -136,9 +132,25 @@ func (c *Caller) send(ctx context.Context, r Request) (Response, error) {
 	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
 }
 
+// open sends a request and returns its answer as it begins.
+func (c *Caller) open(ctx context.Context, r Request) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, fmt.Errorf("the tool's configuration makes no request: %w", err)
+	}
+	if r.Body == nil {
+		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
+	}
+	req.Header = r.Header.Clone()
+	return c.deps.Client.Do(req, r.Allow)
+}
+
 // repeatable reports whether a call may be made again: nothing was sent, or
 // repeating does no harm and the upstream asked for it.
 func repeatable(r Request, got Response, err error) bool {
+	if r.Again != nil {
+		return r.Again(got, err)
+	}
 	if err != nil {
 		return egress.BeforeWritten(err)
 	}
@@ -147,10 +159,13 @@ func repeatable(r Request, got Response, err error) bool {
 
 // pause waits before the next attempt. It reports false when there is no time
 // for one.
-func (c *Caller) pause(ctx context.Context, attempt int, got Response) bool {
+func (c *Caller) pause(ctx context.Context, attempt int, patience time.Duration, got Response) bool {
 	delay := min(firstDelay<<attempt, longestDelay)
 	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // spreads callers, protects nothing
 	if asked, ok := got.retryAfter(c.deps.Now()); ok {
+		if patience > 0 && asked > patience {
+			return false
+		}
 		delay = asked
 	}
 	if end, ok := ctx.Deadline(); ok && time.Now().Add(delay).After(end) {
@@ -159,17 +174,41 @@ func (c *Caller) pause(ctx context.Context, attempt int, got Response) bool {
 	return c.deps.Wait(ctx, delay) == nil
 }
 
-// retryAfter reads the header of that name: seconds, or a date.
+// retryAfter is how long an answer asks to wait: in Retry-After-Ms, milliseconds,
+// or else in Retry-After, seconds or a date. Numbers may have fractions.
 func (r Response) retryAfter(now time.Time) (time.Duration, bool) {
+	if wait, ok := duration(r.Header.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return wait, true
+	}
 	text := r.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
-		return time.Duration(seconds) * time.Second, true
+	if wait, ok := duration(text, time.Second); ok {
+		return wait, true
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
 		return 0, false
 	}
 	return max(0, at.Sub(now)), true
+}
+
+// duration reads a number of units. One that is too large for a duration is the
+// longest one.
+func duration(text string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 0 || math.IsNaN(n) {
+		return 0, false
+	}
+	if n >= float64(math.MaxInt64)/float64(unit) {
+		return math.MaxInt64, true
+	}
+	return time.Duration(n * float64(unit)), true
+}
+
+func unavailable(left time.Duration) *Failure {
+	return &Failure{
+		Code:    CodeUnavailable,
+		Message: fmt.Sprintf("The upstream has failed too often; nothing is sent to it for %s.", left.Round(time.Second)+time.Second),
+	}
 }
 
 // unreachable puts a call without an answer into words that name no address:
@@ -180,6 +219,9 @@ func unreachable(err error, limit time.Duration) *Failure {
 	}
 	if errors.Is(err, errNoRoom) {
 		return &Failure{Code: CodeUnavailable, Message: "The server had no room for the upstream's answer in time: it works on other large results. The call may have had an effect."}
+	}
+	if late, ok := errors.AsType[slow](err); ok {
+		return &Failure{Code: CodeTimeout, Message: fmt.Sprintf("The upstream did not answer in time: %s.", late)}
 	}
 	switch egress.KindOf(err) {
 	case egress.Refused:

@@ -136,7 +136,7 @@ func New(d Deps) *Module {
 	}
 	d.Builtin.Runs, d.Builtin.Results, d.Builtin.Logger = d.Records.Runs, d.Records.Calls, d.Logger
 	return &Module{Service: &Service{
-		deps: d, counter: sync.OnceValues(signature.NewCounter),
+		deps: d, counter: sync.OnceValue(signature.NewCounter),
 		running: running{most: d.Settings.MaxRuns, cancels: map[string]context.CancelCauseFunc{}},
 	}}
 }
@@ -182,5 +182,5 @@ func (m *Module) Register(api *httpapi.API) {
 type Service struct {
 	deps    Deps
 	running running
-	counter func() (*signature.Counter, error) // loads its vocabulary when it is needed
+	counter func() *signature.Counter // loads its vocabulary when it is needed
 }

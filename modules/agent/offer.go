@@ -173,13 +173,9 @@ func (s *Service) cheaper(plain, code offer) (cheaper bool, note string, err err
 	if err != nil || len(a) > mayCost*len(b) {
 		return false, "", err
 	}
-	counter, err := s.counter()
-	if err != nil {
-		return false, "", err
-	}
 	costs := [2]int{}
 	for i, text := range []string{a, b} {
-		if costs[i], err = counter.Count(text); err != nil {
+		if costs[i], err = s.counter().Count(text); err != nil {
 			return false, "", err
 		}
 	}

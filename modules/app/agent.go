@@ -36,7 +36,7 @@ func (a *App) agents() *agent.Module {
 	if c.Model.Name != "" {
 		d.Model = model.New(model.Config{
 			BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey.Reveal(), Headers: c.Model.HeaderMap(), Model: c.Model.Name, MaxOutput: int64(c.Model.MaxOutput),
-			Retries: c.Model.Retries, Timeout: c.Model.Timeout, LogOutput: c.Model.LogOutput, Logger: a.Logger,
+			Retries: c.Model.Retries, Timeout: c.Model.Timeout, Idle: c.Model.IdleTimeout, LogOutput: c.Model.LogOutput, Logger: a.Logger,
 		})
 	}
 	return agent.New(d)

@@ -18,11 +18,7 @@ func (c *cli) tools() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		counter, err := signature.NewCounter()
-		if err != nil {
-			return err
-		}
-		total, err := counter.Total(servers)
+		total, err := signature.NewCounter().Total(servers)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,10 @@
 // Anything that speaks it works, hosted or local.
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+)
 
 // Request asks for the next items of a conversation.
 type Request struct {
@@ -74,18 +77,24 @@ const (
 	Restart   DeltaKind = "restart"
 )
 
-// Error is a refusal of the provider's, in its own words without credentials.
+// Error is a refusal of the provider's, in its own words without credentials, or
+// says why no whole answer came.
 type Error struct {
 	Status    int    // of HTTP; 0 when the refusal came in a stream, or no answer at all
 	Code      string // the provider's
 	Message   string
 	RequestID string
 	Attempts  int
+
+	lost bool // no whole answer came
 }
 
-// Error implements error.
+// Error implements error. The text ends with what to do.
 func (e *Error) Error() string {
 	text := "the model provider refused the request"
+	if e.lost {
+		text = "the model provider gave no whole answer"
+	}
 	if e.Status != 0 {
 		text += fmt.Sprintf(" with status %d", e.Status)
 	}
@@ -101,5 +110,20 @@ func (e *Error) Error() string {
 	if e.RequestID != "" {
 		text += " [request " + e.RequestID + "]"
 	}
-	return text
+	return text + e.advice()
+}
+
+// advice is what to do, for whoever runs the server.
+func (e *Error) advice() string {
+	switch {
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		return "; check MODEL_API_KEY and MODEL_HEADERS"
+	case e.Status == http.StatusNotFound, e.Status >= 300 && e.Status < 400:
+		return "; check MODEL_BASE_URL and MODEL_NAME"
+	case e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError:
+		return "; try again later"
+	case e.lost:
+		return "; try again later, or check MODEL_BASE_URL and whether it speaks the Responses protocol"
+	}
+	return ""
 }

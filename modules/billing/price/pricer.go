@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 
 	"github.com/portico-run/portico/internal/money"
 )
@@ -16,22 +16,16 @@ import (
 // Pricer reads price lists.
 type Pricer struct {
 	usd     money.Amount
-	encoder func() (tokenizer.Codec, error)
+	encoder func() *codec.Codec // of o200k_base
 }
 
 // NewPricer returns a pricer for which a dollar is so much.
 func NewPricer(usd money.Amount) *Pricer {
 	// The encoder takes memory that a server without text prices does not need.
-	return &Pricer{usd: usd, encoder: sync.OnceValues(func() (tokenizer.Codec, error) { return tokenizer.Get(tokenizer.O200kBase) })}
+	return &Pricer{usd: usd, encoder: sync.OnceValue(codec.NewO200kBase)}
 }
 
-func (p *Pricer) countTokens(text string) (int, error) {
-	codec, err := p.encoder()
-	if err != nil {
-		return 0, fmt.Errorf("tokenizer: %w", err)
-	}
-	return codec.Count(text)
-}
+func (p *Pricer) countTokens(text string) (int, error) { return p.encoder().Count(text) }
 
 // Dollars is what an upstream's bill comes to, in credits.
 func (p *Pricer) Dollars(usd *big.Rat) (money.Amount, error) {

@@ -9,22 +9,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 
 	"github.com/portico-run/portico/internal/schema/jsontree"
 )
 
 // Counter counts tokens as the models of the o200k_base vocabulary do.
-type Counter struct{ codec tokenizer.Codec }
+type Counter struct{ codec *codec.Codec }
 
 // NewCounter loads the vocabulary, which takes a moment.
-func NewCounter() (*Counter, error) {
-	codec, err := tokenizer.Get(tokenizer.O200kBase)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	return &Counter{codec}, nil
-}
+func NewCounter() *Counter { return &Counter{codec.NewO200kBase()} }
 
 // Count is the number of tokens of a text.
 func (c *Counter) Count(text string) (int, error) { return c.codec.Count(text) }

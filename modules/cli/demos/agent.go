@@ -284,10 +284,7 @@ func (d agentDemo) chart(ctx context.Context, canvas string) error {
 
 // compare shows what both ways cost.
 func (d agentDemo) compare(ctx context.Context, coded, plain asked) error {
-	counter, err := signature.NewCounter()
-	if err != nil {
-		return err
-	}
+	counter := signature.NewCounter()
 	fmt.Fprintf(d.out, "\nThe same question without code, for comparison. Prompt tokens (o200k_base, of the requests as they were sent):\n\n")
 	fmt.Fprintf(d.out, "  %-22s %9s %15s %15s %10s\n", "", "requests", "first request", "all requests", "credits")
 	totals := [2]int{}
@@ -309,7 +306,7 @@ func (d agentDemo) compare(ctx context.Context, coded, plain asked) error {
 		}
 		fmt.Fprintf(d.out, "  %-22s %9d %15d %15d %10s\n", []string{"with code (PTC)", "plain tool calling"}[i], len(a.requests), first, totals[i], spent.Charged)
 	}
-	_, err = fmt.Fprintf(d.out, "\nPTC used %.0f %% fewer prompt tokens.\n", 100*(1-float64(totals[0])/float64(totals[1])))
+	_, err := fmt.Fprintf(d.out, "\nPTC used %.0f %% fewer prompt tokens.\n", 100*(1-float64(totals[0])/float64(totals[1])))
 	return err
 }
 

@@ -3,12 +3,11 @@ package vendors
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/upstream"
@@ -158,11 +157,11 @@ func (j jina) search(ctx context.Context, c Call) (Result, error) {
 // cutter shortens texts to a number of tokens.
 type cutter struct {
 	limit   int
-	encoder func() (tokenizer.Codec, error)
+	encoder func() *codec.Codec // of o200k_base
 }
 
 func newCutter(limit int) *cutter {
-	return &cutter{limit, sync.OnceValues(func() (tokenizer.Codec, error) { return tokenizer.Get(tokenizer.O200kBase) })}
+	return &cutter{limit, sync.OnceValue(codec.NewO200kBase)}
 }
 
 // to is the beginning of a text, of so many tokens.
@@ -170,14 +169,11 @@ func (c *cutter) to(text string, most int) (string, error) {
 	if len(text) <= most {
 		return text, nil // a token is a byte at least
 	}
-	codec, err := c.encoder()
-	if err != nil {
-		return "", fmt.Errorf("tokenizer: %w", err)
-	}
-	tokens, _, err := codec.Encode(text)
+	encoder := c.encoder()
+	tokens, _, err := encoder.Encode(text)
 	if err != nil || len(tokens) <= most {
 		return text, err
 	}
-	short, err := codec.Decode(tokens[:most])
+	short, err := encoder.Decode(tokens[:most])
 	return strings.ToValidUTF8(short, "") + "\n...[truncated]", err
 }
