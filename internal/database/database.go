@@ -51,6 +51,8 @@ type DB struct {
 	read    *gorm.DB
 	notify  func(topic string)
 	others  *notifier // nil where there are no other processes
+	whole   wholes
+	log     *slog.Logger
 }
 
 const (
@@ -84,7 +86,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify}
+	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger}
 	if dialect == Postgres {
 		err = db.openPostgres(c)
 	} else {

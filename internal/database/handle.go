@@ -29,6 +29,7 @@ type Handle struct {
 type Tx struct {
 	Handle
 	after *[]string
+	batch *Batch
 }
 
 // Read returns a handle for queries outside a transaction.
@@ -47,13 +48,19 @@ func (db *DB) InTx(ctx context.Context, fn func(tx Tx) error) error {
 	if err != nil {
 		return err
 	}
+	db.tell(topics)
+	return nil
+}
+
+// tell wakes readers after a commit, those in other processes some milliseconds
+// later.
+func (db *DB) tell(topics []string) {
 	for _, t := range topics {
 		db.notify(t)
 	}
 	if db.others != nil && len(topics) > 0 {
 		db.others.add(topics)
 	}
-	return nil
 }
 
 // InSnapshot runs fn over one consistent state of the database: every query

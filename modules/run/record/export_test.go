@@ -59,3 +59,8 @@ func AskEverything(t *testing.T, tx database.Tx, r run.Ref, program, call string
 		}
 	}
 }
+
+// LockForEnd holds a call's row, as what ends a program does first.
+func (s *Service) LockForEnd(tx database.Tx, uid, callID string) (Call, error) {
+	return s.rows.lock(tx, uid, callID)
+}
