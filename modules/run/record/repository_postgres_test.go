@@ -272,7 +272,7 @@ func leaveTheSame(t *testing.T, rounds int, begin func(w *world)) (whole int64) 
 	one, other := newWorld(t, database.Postgres, now), newWorld(t, database.SQLite, now)
 	begin(one)
 	begin(other)
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable on purpose
+	r := rand.New(rand.NewPCG(1, 2)) // the same states each time
 	for round := range rounds {
 		states := make([]state, statesAtOnce)
 		for i := range states {
