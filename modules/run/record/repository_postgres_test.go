@@ -69,7 +69,10 @@ func randomState(r *rand.Rand, n int) state {
 		})
 	}
 	if r.IntN(2) == 0 { // as most are
-		s.lots, s.plus, s.key, s.meanwhile, s.owner = []lot{{50 * money.Credit, true, time.Hour}}, "", "", "", "pod"
+		s.lots, s.plus, s.key, s.meanwhile, s.owner = nil, "", "", "", "pod"
+		for range 1 + r.IntN(3) {
+			s.lots = append(s.lots, lot{pick(r, 5*money.Credit, 50*money.Credit), true, pick(r, time.Hour, 2*time.Hour, 3*time.Hour)})
+		}
 		s.runStatus, s.parent = pick(r, "running", ""), pick(r, "", "executing")
 	}
 	s.charge = billing.Charge{
