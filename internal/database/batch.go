@@ -58,12 +58,13 @@ func (db *DB) AtOnce(ctx context.Context, who string, fn func(tx Tx) error) erro
 		err = db.send(ctx, &batch.queued)
 	}
 	// PostgreSQL takes back all of a transaction of which it refuses a statement.
+	// After the end of its connection, which is a FATAL error, nobody knows.
 	var refused *pgconn.PgError
 	switch {
 	case err == nil:
 		db.tell(topics)
 		return nil
-	case errors.Is(err, errOneByOne), errors.As(err, &refused):
+	case errors.Is(err, errOneByOne), errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		db.whole.not(who)
 		return db.InTx(ctx, fn)
 	}
