@@ -34,10 +34,11 @@ type Config struct {
 	// URL is "postgres://…" or "sqlite:PATH".
 	URL string
 	// MaxConnections bounds the pool of PostgreSQL connections, and of SQLite
-	// readers.
+	// readers. PostgreSQL has one more, which tells other processes of commits.
 	MaxConnections int
 	// Notify is told the topics of a transaction after its commit, in this
-	// process only; PostgreSQL also tells every other process.
+	// process only and without delay; every other process is told by PostgreSQL
+	// some milliseconds later.
 	Notify func(topic string)
 	Logger *slog.Logger
 }
@@ -49,6 +50,9 @@ type DB struct {
 	write   *gorm.DB
 	read    *gorm.DB
 	notify  func(topic string)
+	others  *notifier // nil where there are no other processes
+	whole   wholes
+	log     *slog.Logger
 }
 
 const (
@@ -82,7 +86,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify}
+	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger}
 	if dialect == Postgres {
 		err = db.openPostgres(c)
 	} else {
@@ -93,6 +97,9 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	}
 	if err := db.Ping(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
+	}
+	if dialect == Postgres {
+		db.others = startNotifier(ctx, c.URL, c.Logger)
 	}
 	return db, nil
 }
@@ -180,8 +187,12 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close releases every connection.
+// Close tells other processes what they were not told yet, and releases every
+// connection.
 func (db *DB) Close() error {
+	if db.others != nil {
+		db.others.close()
+	}
 	var errs []error
 	for i, g := range []*gorm.DB{db.write, db.read} {
 		if g == nil || (i == 1 && g == db.write) {

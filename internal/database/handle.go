@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -27,6 +29,7 @@ type Handle struct {
 type Tx struct {
 	Handle
 	after *[]string
+	batch *Batch
 }
 
 // Read returns a handle for queries outside a transaction.
@@ -45,10 +48,19 @@ func (db *DB) InTx(ctx context.Context, fn func(tx Tx) error) error {
 	if err != nil {
 		return err
 	}
+	db.tell(topics)
+	return nil
+}
+
+// tell wakes readers after a commit, those in other processes some milliseconds
+// later.
+func (db *DB) tell(topics []string) {
 	for _, t := range topics {
 		db.notify(t)
 	}
-	return nil
+	if db.others != nil && len(topics) > 0 {
+		db.others.add(topics)
+	}
 }
 
 // InSnapshot runs fn over one consistent state of the database: every query
@@ -87,14 +99,19 @@ func Lock(g *gorm.DB) *gorm.DB {
 	return g.Clauses(clause.Locking{Strength: "NO KEY UPDATE"})
 }
 
+// maxTopic is what a notification of PostgreSQL carries at most, in bytes.
+const maxTopic = 7999
+
 // Notify tells every reader that waits for the topic, in any process, once
-// the transaction has committed.
+// the transaction has committed. A topic is text without NUL, of at most 7999
+// bytes.
 func (tx Tx) Notify(topic string) error {
-	*tx.after = append(*tx.after, topic)
-	if tx.dialect != Postgres {
-		return nil
+	// One that PostgreSQL refuses would hold up those it is sent with.
+	if len(topic) > maxTopic || !utf8.ValidString(topic) || strings.ContainsRune(topic, 0) {
+		return fmt.Errorf("the topic of a wake-up is too long or not text: %.100q", topic)
 	}
-	return tx.g.Exec("SELECT pg_notify(?, ?)", Channel, topic).Error
+	*tx.after = append(*tx.after, topic)
+	return nil
 }
 
 // MustAffect returns an error when a statement failed or did not change

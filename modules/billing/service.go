@@ -32,6 +32,9 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 	if !c.Global || c.Price <= 0 {
 		return Receipt{}, nil // a user's own toolset, or nothing by the list
 	}
+	if b := tx.Batch(); b != nil {
+		return s.queue(b, c)
+	}
 	who, err := s.rows.lockUser(tx, c.UID, s.now())
 	if err != nil {
 		return Receipt{}, err
@@ -40,7 +43,11 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 	if s.free(c, who) {
 		receipt.Amount = 0
 	}
-	written, err := s.record(tx, c, receipt)
+	usage, err := s.usageOf(c, receipt)
+	if err != nil {
+		return Receipt{}, err
+	}
+	written, err := s.rows.insertUsage(tx, usage)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -51,6 +58,23 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 	return receipt, s.deduct(tx, who, "call "+c.CallID, receipt.Amount)
 }
 
+// queue is Charge in a transaction that is sent as a whole, for a user without a
+// Plus subscription, on a server without plans, whose next recharge covers the
+// call.
+func (s *Service) queue(b *database.Batch, c Charge) (Receipt, error) {
+	receipt := Receipt{Amount: c.Price, Due: c.Price}
+	if s.free(c, payer{}) {
+		receipt.Amount = 0
+	}
+	usage, err := s.usageOf(c, receipt)
+	if err != nil {
+		return Receipt{}, err
+	}
+	s.rows.queueLock(b, c.UID, s.now())
+	s.rows.queueUsage(b, usage)
+	return receipt, nil
+}
+
 // free is the one rule for what costs nothing: a user's own toolset, a toolset
 // on the free list, or a user whose Plus subscription is younger than a
 // calendar month.
@@ -58,11 +82,8 @@ func (s *Service) free(c Charge, who payer) bool {
 	return !c.Global || who.Plus || slices.Contains(s.freeToolsets, c.Toolset)
 }
 
-func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err error) {
+func (s *Service) usageOf(c Charge, r Receipt) (usageRow, error) {
 	meta, err := json.Marshal(map[string]string{"toolName": c.Tool, "toolsetKey": c.Toolset})
-	if err != nil {
-		return false, err
-	}
 	row := usageRow{
 		UsageID: ids.New(ids.Usage), UID: c.UID, Amount: r.Amount, DueAmount: r.Due, UsageType: toolCall,
 		ActionResultID: database.Optional(c.ResultID), Description: database.Optional(fmt.Sprintf("Tool call: %s.%s", c.Toolset, c.Tool)),
@@ -71,7 +92,7 @@ func (s *Service) record(tx database.Tx, c Charge, r Receipt) (written bool, err
 	if c.ResultID != "" {
 		row.Version = &c.Version
 	}
-	return s.rows.insertUsage(tx, row)
+	return row, err
 }
 
 // ChargeModel pays for one answer of a model in the caller's transaction, which

@@ -12,10 +12,13 @@ import (
 // ended and returns the event's number.
 // It holds the run's row until the transaction ends, so call it last. It
 // returns ErrEnded after the end and ErrMissing when the run is not the
-// user's.
+// user's. A transaction that is sent as a whole has no number yet; it is 0.
 func (s *Service) Append(_ context.Context, tx database.Tx, r Ref, e NewEvent) (seq int64, err error) {
 	if e.Type == End {
 		return 0, fmt.Errorf("append event: %s is written by Finish", End)
+	}
+	if b := tx.Batch(); b != nil {
+		return 0, s.queue(tx, b, r, e)
 	}
 	seq, err = s.repo.advance(tx, r, nil)
 	if err != nil {
@@ -33,10 +36,18 @@ func (s *Service) Append(_ context.Context, tx database.Tx, r Ref, e NewEvent) (
 
 // record writes an event under a number that advance has given out.
 func (s *Service) record(tx database.Tx, of Ref, seq int64, e NewEvent) error {
-	payload, err := e.payload()
+	r, err := s.eventOf(of, seq, e)
 	if err != nil {
 		return err
 	}
+	if err := s.repo.insertEvent(tx, &r); err != nil {
+		return fmt.Errorf("write %s event: %w", e.Type, err)
+	}
+	return tx.Notify(Topic(of.ResultID))
+}
+
+func (s *Service) eventOf(of Ref, seq int64, e NewEvent) (eventRow, error) {
+	payload, err := e.payload()
 	r := eventRow{
 		ResultID: of.ResultID, Version: of.Version, Seq: seq, Type: string(e.Type),
 		Payload: payload, CreatedAt: s.now(),
@@ -44,8 +55,20 @@ func (s *Service) record(tx database.Tx, of Ref, seq int64, e NewEvent) error {
 	if e.CallID != "" {
 		r.CallID = &e.CallID
 	}
-	if err := s.repo.insertEvent(tx, &r); err != nil {
-		return fmt.Errorf("write %s event: %w", e.Type, err)
+	return r, err
+}
+
+// queue is Append in a transaction that is sent as a whole: the event, and its
+// message, get the number that the run's row has then.
+func (s *Service) queue(tx database.Tx, b *database.Batch, of Ref, e NewEvent) error {
+	event, err := s.eventOf(of, 0, e)
+	if err != nil {
+		return err
+	}
+	if e.Message == nil {
+		s.repo.queueEvent(b, of, event)
+	} else {
+		s.repo.queueMessage(b, of, event, s.messageOf(of, *e.Message))
 	}
 	return tx.Notify(Topic(of.ResultID))
 }

@@ -24,6 +24,14 @@ func (s *Service) addMessage(tx database.Tx, of Ref, m NewMessage) error {
 	if m.Event < 1 {
 		return fmt.Errorf("add message: no event showed the message of %s", m.Type)
 	}
+	r := s.messageOf(of, m)
+	if err := s.repo.insertMessage(tx, &r); err != nil {
+		return fmt.Errorf("add message: %w", err)
+	}
+	return nil
+}
+
+func (s *Service) messageOf(of Ref, m NewMessage) messageRow {
 	now := s.now()
 	r := messageRow{
 		MessageID: m.MessageID, ResultID: of.ResultID, Version: of.Version, Seq: m.Event, Type: m.Type, Content: storable(m.Content),
@@ -33,10 +41,7 @@ func (s *Service) addMessage(tx database.Tx, of Ref, m NewMessage) error {
 	if r.MessageID == "" {
 		r.MessageID = ids.New(ids.Message)
 	}
-	if err := s.repo.insertMessage(tx, &r); err != nil {
-		return fmt.Errorf("add message: %w", err)
-	}
-	return nil
+	return r
 }
 
 // ChangeMessage changes a message of a run of the user's, also after the run's

@@ -67,19 +67,28 @@ type claim struct {
 }
 
 // insert writes the first record of a call.
-func (repository) insert(tx database.Tx, c Call, m claim) error {
-	return database.Unscoped(tx.Handle).Create(&callRow{
+func (rp repository) insert(tx database.Tx, c Call, m claim) error {
+	row := callRow{
 		ResultID: c.ResultID, Version: c.Version, CallID: c.CallID, UID: c.UID, ToolsetID: c.Toolset, ToolName: c.Tool,
 		StepName: database.Optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
 		PTCCallID: database.Optional(c.ParentID), CanvasID: database.Optional(c.CanvasID),
 		IdempotencyKey: database.Optional(m.once.Key), RequestHash: database.Optional(m.once.Hash),
 		LeaseOwner: database.Optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
-	}).Error
+	}
+	if b := tx.Batch(); b != nil {
+		rp.queueInsert(b, row)
+		return nil
+	}
+	return database.Unscoped(tx.Handle).Create(&row).Error
 }
 
 // finish writes the final record of a call that is still executing; any other
 // call is absent.
-func (repository) finish(tx database.Tx, c Call, at time.Time) error {
+func (rp repository) finish(tx database.Tx, c Call, at time.Time) error {
+	if b := tx.Batch(); b != nil {
+		rp.queueFinish(b, c, at)
+		return nil
+	}
 	return database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
 		Where("call_id = ? AND status = ?", c.CallID, Executing).
 		Updates(map[string]any{
@@ -95,6 +104,20 @@ func (repository) byID(h database.Handle, uid, callID string) (Call, error) {
 // lock reads a call and holds its row until the transaction ends.
 func (repository) lock(tx database.Tx, uid, callID string) (Call, error) {
 	return one(database.Lock(database.Scoped(tx.Handle, uid)).Where("call_id = ? AND deleted_at IS NULL", callID))
+}
+
+// join refuses a call of a program that has ended, and keeps the program from
+// ending until the transaction ends.
+func (rp repository) join(tx database.Tx, c Call, now time.Time) error {
+	if b := tx.Batch(); b != nil {
+		rp.queueJoin(b, c, now)
+		return nil
+	}
+	parent, err := rp.lock(tx, c.UID, c.ParentID)
+	if err == nil && !parent.Live(now) {
+		err = ErrParentEnded
+	}
+	return err
 }
 
 // byKey finds the call an idempotency key was used for, and the hash of its

@@ -29,14 +29,10 @@ func (s *Service) Begin(ctx context.Context, c Call, once Once) (callID string, 
 			return callID, answer, err
 		}
 	}
-	err = s.db.InTx(ctx, func(tx database.Tx) error {
+	err = s.db.AtOnce(ctx, c.UID, func(tx database.Tx) error {
 		if c.ParentID != "" {
-			parent, err := s.rows.lock(tx, c.UID, c.ParentID)
-			if err != nil {
+			if err := s.rows.join(tx, c, s.now()); err != nil {
 				return err
-			}
-			if !parent.Live(s.now()) {
-				return ErrParentEnded
 			}
 		}
 		if err := s.rows.insert(tx, c, s.claim(once)); err != nil {
@@ -97,7 +93,7 @@ func (s *Service) Settle(ctx context.Context, c Call, a Answer, bill func(ctx co
 	if c, err = c.ended(answer); err != nil {
 		return Answer{}, err
 	}
-	err = s.db.InTx(ctx, func(tx database.Tx) error {
+	err = s.db.AtOnce(ctx, c.UID, func(tx database.Tx) error {
 		c.UpdatedAt = s.now()
 		if err := s.rows.finish(tx, c, c.UpdatedAt); err != nil {
 			return err

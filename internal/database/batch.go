@@ -1,0 +1,136 @@
+package database
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Batch gathers the statements of a transaction that goes to PostgreSQL in one
+// round trip, its commit included. Nothing is read on the way: a statement that
+// depends on what it finds fails where it finds something else, and with it the
+// transaction.
+type Batch struct{ queued pgx.Batch }
+
+// Queue adds a statement that may change any number of rows.
+func (b *Batch) Queue(sql string, args ...any) { b.queued.Queue(sql, args...) }
+
+// One adds a statement that must change or find exactly one row. It begins with
+// WITH, and calls those rows "one":
+//
+//	WITH one AS (UPDATE … RETURNING 1)
+func (b *Batch) One(sql string, args ...any) {
+	// PostgreSQL has no statement that fails for too few rows, but divides by
+	// none of them.
+	b.queued.Queue(sql+" SELECT 1 / (count(*) = 1)::int FROM one", args...)
+}
+
+// errOneByOne is what a query inside a transaction says that is sent as a whole.
+var errOneByOne = errors.New("this transaction needs answers on the way")
+
+// oneByOneFor is how long a user's transactions are not sent as a whole after one
+// that could not be: what was in its way is seldom gone at once.
+const oneByOneFor = time.Second
+
+// AtOnce is InTx for a transaction that ordinarily needs no answer before its
+// end: on PostgreSQL it is sent as a whole if it can be. fn runs a second time,
+// in InTx, when it made a query, when a row was not as it is ordinarily, and when
+// PostgreSQL refused a statement. who groups what is alike; a user's id.
+func (db *DB) AtOnce(ctx context.Context, who string, fn func(tx Tx) error) error {
+	if db.dialect != Postgres || !db.whole.may(who) {
+		return db.InTx(ctx, fn)
+	}
+	var (
+		topics []string
+		batch  Batch
+	)
+	g := db.write.WithContext(ctx)
+	_ = g.AddError(errOneByOne) // every query through it fails with that
+	err := fn(Tx{Handle: Handle{g: g, dialect: db.dialect}, after: &topics, batch: &batch})
+	if err == nil {
+		err = db.send(ctx, &batch.queued)
+	}
+	// PostgreSQL takes back all of a transaction of which it refuses a statement.
+	// After the end of its connection, which is a FATAL error, nobody knows.
+	var refused *pgconn.PgError
+	switch {
+	case err == nil:
+		db.tell(topics)
+		return nil
+	case errors.Is(err, errOneByOne), errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
+		db.whole.not(who)
+		return db.InTx(ctx, fn)
+	}
+	return err
+}
+
+// send runs statements as one transaction: PostgreSQL commits what comes before
+// a Sync message, of which a batch has one, at its end.
+func (db *DB) send(ctx context.Context, statements *pgx.Batch) (err error) {
+	if statements.Len() == 0 {
+		return nil
+	}
+	pool, err := db.write.DB()
+	if err != nil {
+		return fmt.Errorf("database pool: %w", err)
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // goes back to the pool, which drops a dead one
+	begin := time.Now()
+	err = conn.Raw(func(c any) error {
+		own, ok := c.(*stdlib.Conn)
+		if !ok {
+			return driver.ErrSkip
+		}
+		results := own.Conn().SendBatch(ctx, statements)
+		for range statements.Len() {
+			if _, err := results.Exec(); err != nil {
+				_ = results.Close() // fails as well
+				return err
+			}
+		}
+		return results.Close()
+	})
+	if took := time.Since(begin); took >= slow {
+		db.log.WarnContext(ctx, "statements", "count", statements.Len(), "first", statements.QueuedQueries[0].SQL, "took", took, "error", err)
+	}
+	return err
+}
+
+// Batch is where the statements of the transaction go when it is sent as a whole,
+// by AtOnce; nil otherwise.
+func (tx Tx) Batch() *Batch { return tx.batch }
+
+// wholes remembers whose transactions could not be sent as a whole.
+type wholes struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+// maxWholes bounds that memory; what is forgotten is tried again.
+const maxWholes = 10_000
+
+func (w *wholes) may(who string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !time.Now().Before(w.until[who])
+}
+
+func (w *wholes) not(who string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until == nil || len(w.until) >= maxWholes {
+		w.until = map[string]time.Time{}
+	}
+	w.until[who] = time.Now().Add(oneByOneFor)
+}

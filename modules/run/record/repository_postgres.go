@@ -1,0 +1,33 @@
+package record
+
+import (
+	"time"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// The statements of transactions that are sent to PostgreSQL as a whole. Each
+// does what the function of its name in the other files does.
+
+func (repository) queueInsert(b *database.Batch, r callRow) {
+	b.Queue(`INSERT INTO tool_call_results (result_id, version, call_id, uid, toolset_id, tool_name, step_name, input, output, status, type,
+		ptc_call_id, canvas_id, idempotency_key, request_hash, lease_owner, lease_expires_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18)`,
+		r.ResultID, r.Version, r.CallID, r.UID, r.ToolsetID, r.ToolName, r.StepName, r.Input, r.Output, string(r.Status), string(r.Type),
+		r.PTCCallID, r.CanvasID, r.IdempotencyKey, r.RequestHash, r.LeaseOwner, r.LeaseExpiresAt, r.CreatedAt)
+}
+
+func (repository) queueFinish(b *database.Batch, c Call, at time.Time) {
+	b.One(`WITH one AS (UPDATE tool_call_results SET status = $1, output = $2, error = $3, lease_owner = NULL, lease_expires_at = NULL, updated_at = $4
+		WHERE uid = $5 AND call_id = $6 AND status = 'executing' RETURNING 1)`,
+		string(c.Status), string(c.Output), database.Optional(c.Error), at, c.UID, c.CallID)
+}
+
+// queueJoin holds the program's row together with the other calls that it makes:
+// they do not wait for each other, and its end waits for all of them.
+func (repository) queueJoin(b *database.Batch, c Call, now time.Time) {
+	b.One(`WITH one AS (SELECT 1 FROM tool_call_results WHERE uid = $1 AND call_id = $2 AND status = 'executing' AND deleted_at IS NULL
+		AND (lease_owner IS NULL OR lease_owner NOT IN ($3, $4) OR lease_expires_at IS NULL OR (lease_owner = $3 AND lease_expires_at > $5))
+		FOR SHARE)`, c.UID, c.ParentID, run.Outside, ending, now)
+}

@@ -1,0 +1,33 @@
+package run
+
+import "github.com/portico-run/portico/internal/database"
+
+// The statements of transactions that are sent to PostgreSQL as a whole. Each
+// does what the functions of its name in the other files do.
+
+// next is advance: the next event number of a run that is not over.
+const next = `WITH one AS (UPDATE action_results SET event_seq = event_seq + 1
+	WHERE uid = $1 AND result_id = $2 AND version = $3 AND status IN ('waiting', 'running') RETURNING event_seq),
+e AS (INSERT INTO run_events (result_id, version, seq, type, call_id, payload, created_at)
+	SELECT $2, $3, event_seq, $4, $5, $6, $7 FROM one)`
+
+func (repository) queueEvent(b *database.Batch, of Ref, e eventRow) {
+	b.One(next, of.UID, of.ResultID, of.Version, e.Type, e.CallID, e.Payload, e.CreatedAt)
+}
+
+// queueMessage adds an event and its message. A message without the number of
+// an event that showed it gets that of this one.
+func (repository) queueMessage(b *database.Batch, of Ref, e eventRow, m messageRow) {
+	b.One(next+`,
+m AS (INSERT INTO action_messages (message_id, result_id, version, seq, type, content, reasoning_content, usage_meta, tool_call_meta, tool_call_id, created_at, updated_at)
+	SELECT $8, $2, $3, CASE WHEN $9::bigint = 0 THEN event_seq ELSE $9 END, $10, $11, $12, $13, $14, $15, $16, $16 FROM one)`,
+		of.UID, of.ResultID, of.Version, e.Type, e.CallID, e.Payload, e.CreatedAt,
+		m.MessageID, m.Seq, string(m.Type), m.Content, m.ReasoningContent, m.UsageMeta, m.ToolCallMeta, m.ToolCallID, m.CreatedAt)
+}
+
+func (repository) queueChange(b *database.Batch, of Ref, messageID string, columns map[string]any) {
+	b.Queue(`UPDATE action_messages SET content = COALESCE($1, content), tool_call_meta = COALESCE($2, tool_call_meta), updated_at = $3
+		WHERE message_id = $4 AND result_id = $5 AND version = $6
+		AND EXISTS (SELECT 1 FROM action_results WHERE uid = $7 AND result_id = $5 AND version = $6)`,
+		columns["content"], columns["tool_call_meta"], columns["updated_at"], messageID, of.ResultID, of.Version, of.UID)
+}
