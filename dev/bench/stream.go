@@ -23,7 +23,7 @@ const (
 
 // benchStream measures the way of an event from its commit to a client, with
 // many clients watching; the baseline is the median of the same.
-func benchStream(ctx context.Context) (_ []result, err error) {
+func benchStream(ctx context.Context, _ options) (_ []result, err error) {
 	p, err := startPortico(ctx, 1, "PTC_POLL_INTERVAL_MS=60000")
 	if err != nil {
 		return nil, err
