@@ -55,7 +55,7 @@ func post(ctx context.Context, c *http.Client, url, key string, body any) (statu
 // benchPaused measures what a program occupies that waits for its caller.
 func benchPaused(ctx context.Context, o options) ([]result, error) {
 	return outside(o, func(program, dir string) (rows []result, err error) {
-		s, stop, err := serve(ctx, instance.Config{Program: program, Dir: dir, Env: []string{"SANDBOX_POOL=2"}})
+		s, stop, err := serve(ctx, instance.Config{Program: program, Dir: dir, Env: []string{"SANDBOX_POOL=2", "SANDBOX_MAX_POOL=2"}})
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// check is one thing that must hold.
+type check struct {
+	what, measured, target string
+	holds                  bool
+}
+
+func most(what string, measured, bound float64, format string) check {
+	return check{what, fmt.Sprintf(format, measured), "≤ " + fmt.Sprintf(format, bound), measured <= bound}
+}
+
+// tail is how much longer than its median a call may take in a hundred.
+const tail = 5
+
+// checkSteady holds a phase that the machine can bear to its promises.
+func checkSteady(p phase) []check {
+	s := p.summary
+	checks := []check{
+		{"steady: jobs that failed", count(s.failed, s.failures), "0", s.failed == 0},
+		most("steady: jobs that were refused", float64(s.refused), 0, "%.0f"),
+		most("steady: jobs that were due and not begun", float64(s.skipped), 0, "%.0f"),
+	}
+	for _, k := range kinds() {
+		c := most("steady: p99 of a call "+string(k)+", in medians", float64(s.p99[k])/float64(max(s.p50[k], 1)), tail, "%.1f")
+		c.measured += fmt.Sprintf(" (%s of %s)", short(s.p99[k]), short(s.p50[k]))
+		checks = append(checks, c)
+	}
+	return append(checks,
+		flat("steady: memory of the server", p.usage, func(u observed) float64 { return float64(u.RSS) / (1 << 20) }, 0.05, 1, "%.1f MiB"),
+		flat("steady: goroutines", p.usage, func(u observed) float64 { return float64(u.Goroutines) }, 0.10, 20, "%.0f"),
+		flat("steady: descriptors", p.usage, func(u observed) float64 { return float64(u.Descriptors) }, 0.10, 20, "%.0f"),
+	)
+}
+
+// flat compares the last tenth of a phase with its third one: minutes, where it
+// takes ten. What moves by less than slack is flat as well.
+func flat(what string, usage []observed, of func(observed) float64, tolerance, slack float64, format string) check {
+	third, last := mean(tenth(usage, 2), of), mean(tenth(usage, 9), of)
+	bound := max(third*(1+tolerance), third+slack)
+	return check{
+		what: what + ", last tenth against the third", measured: fmt.Sprintf(format+" against "+format, last, third),
+		target: "≤ " + fmt.Sprintf(format, bound), holds: last <= bound && third > 0,
+	}
+}
+
+func tenth(usage []observed, n int) []observed {
+	return usage[n*len(usage)/10 : max((n+1)*len(usage)/10, min(n*len(usage)/10+1, len(usage)))]
+}
+
+func mean(usage []observed, of func(observed) float64) (m float64) {
+	for _, u := range usage {
+		m += of(u) / float64(len(usage))
+	}
+	return m
+}
+
+// checkOverload holds a phase that no machine can bear to its promises: what is
+// not refused is done.
+func checkOverload(p phase) []check {
+	s := p.summary
+	return []check{
+		{"overload: jobs that were begun and failed, or refused without Retry-After", count(s.failed, s.failures), "0", s.failed == 0},
+		{"overload: jobs done, refused with Retry-After, not begun here", fmt.Sprintf("%d, %d, %d", s.done, s.refused, s.skipped), "some are done", s.done > 0},
+	}
+}
+
+// normal is how many steady medians a call may take in a second that is normal.
+const normal = 2
+
+// recovered is when the last second that was not normal was over. A second
+// without calls is not normal.
+func recovered(seconds []second, steady time.Duration) time.Duration {
+	for n, s := range slices.Backward(seconds[:max(len(seconds)-1, 0)]) { // the last one is not whole
+		if s.refused > 0 || s.p50 == 0 || s.p50 > normal*steady {
+			return time.Duration(n+1) * time.Second
+		}
+	}
+	return 0
+}
+
+const recovery = 10 * time.Second
+
+func checkRecovery(p phase, steady time.Duration) []check {
+	took := recovered(p.seconds, steady)
+	return []check{
+		most("recovery: until no job is refused and a call takes at most two steady medians", took.Seconds(), recovery.Seconds(), "%.0f s"),
+		{"recovery: jobs that failed", count(p.summary.failed, p.summary.failures), "0", p.summary.failed == 0},
+	}
+}
+
+func count(n int, examples []string) string {
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, such as %.200s", n, examples[0])
+}
+
+func short(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", math.Round(float64(d.Microseconds())/100)/10)
+}
