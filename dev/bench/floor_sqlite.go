@@ -55,7 +55,7 @@ func (s *sqliteStore) make(ctx context.Context) error {
 		return err
 	}
 	for _, text := range []string{liteProgram, liteNext, liteCall, liteEvent, liteDone, litePaid, liteUsage} {
-		statement, err := s.db.PrepareContext(ctx, text)
+		statement, err := s.db.PrepareContext(ctx, text) //nolint:sqlclosecheck // closed with the database
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *sqliteStore) transaction(ctx context.Context, body func(do func(text st
 		return err
 	}
 	do := func(text string, args ...any) error {
-		done, err := tx.StmtContext(ctx, s.prepared[text]).ExecContext(ctx, args...)
+		done, err := tx.StmtContext(ctx, s.prepared[text]).ExecContext(ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 		if err != nil {
 			return err
 		}
@@ -129,10 +129,11 @@ func (s *sqliteStore) transaction(ctx context.Context, body func(do func(text st
 	}
 	next := func() (seq int64, err error) {
 		var live int
-		if err := tx.StmtContext(ctx, s.prepared[liteProgram]).QueryRowContext(ctx, w.program, w.uid).Scan(&live); err != nil {
+		err = tx.StmtContext(ctx, s.prepared[liteProgram]).QueryRowContext(ctx, w.program, w.uid).Scan(&live) //nolint:sqlclosecheck // closed with the transaction
+		if err != nil {
 			return 0, err
 		}
-		err = tx.StmtContext(ctx, s.prepared[liteNext]).QueryRowContext(ctx, w.run, w.uid).Scan(&seq)
+		err = tx.StmtContext(ctx, s.prepared[liteNext]).QueryRowContext(ctx, w.run, w.uid).Scan(&seq) //nolint:sqlclosecheck // closed with the transaction
 		return seq, err
 	}
 	if err := body(do, next); err != nil {

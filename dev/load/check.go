@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -72,26 +71,59 @@ func checkOverload(p phase) []check {
 	}
 }
 
-// normal is how many steady medians a call may take in a second that is normal.
-const normal = 2
+// What is normal is judged over windows of so many seconds: one second has too
+// few calls.
+const window = 5
 
-// recovered is when the last second that was not normal was over. A second
-// without calls is not normal.
-func recovered(seconds []second, steady time.Duration) time.Duration {
-	for n, s := range slices.Backward(seconds[:max(len(seconds)-1, 0)]) { // the last one is not whole
-		if s.refused > 0 || s.p50 == 0 || s.p50 > normal*steady {
-			return time.Duration(n+1) * time.Second
+// A call that is normal takes at most so many steady medians, or what the steady
+// phase itself took in its worst windows.
+const (
+	normal = 2
+	worst  = 0.95
+)
+
+// median is that of the seconds' medians from one second on, 0 where a window
+// had no calls, and whether no job was refused.
+func median(seconds []second, from int) (p50 time.Duration, open bool) {
+	var all []time.Duration
+	open = true
+	for _, s := range seconds[from:min(from+window, len(seconds))] {
+		open = open && s.refused == 0
+		if s.p50 > 0 {
+			all = append(all, s.p50)
 		}
 	}
-	return 0
+	return percentile(all, 0.5), open
+}
+
+// usualCall is the longest that a call takes in a window that is normal.
+func usualCall(steady phase) time.Duration {
+	var windows []time.Duration
+	for n := range steady.seconds {
+		if p50, _ := median(steady.seconds, n); p50 > 0 {
+			windows = append(windows, p50)
+		}
+	}
+	return max(normal*steady.summary.p50[direct], percentile(windows, worst))
+}
+
+// recovered is when the first window begins that is normal; the whole time where
+// none is.
+func recovered(seconds []second, usual time.Duration) time.Duration {
+	for n := range max(len(seconds)-window, 0) {
+		if p50, open := median(seconds, n); open && p50 > 0 && p50 <= usual {
+			return time.Duration(n) * time.Second
+		}
+	}
+	return time.Duration(len(seconds)) * time.Second
 }
 
 const recovery = 10 * time.Second
 
-func checkRecovery(p phase, steady time.Duration) []check {
-	took := recovered(p.seconds, steady)
+func checkRecovery(p, steady phase) []check {
+	usual := usualCall(steady)
 	return []check{
-		most("recovery: until no job is refused and a call takes at most two steady medians", took.Seconds(), recovery.Seconds(), "%.0f s"),
+		most("recovery: until no job is refused and the median of a call is at most "+short(usual), recovered(p.seconds, usual).Seconds(), recovery.Seconds(), "%.0f s"),
 		{"recovery: jobs that failed", count(p.summary.failed, p.summary.failures), "0", p.summary.failed == 0},
 	}
 }

@@ -50,9 +50,10 @@ func (w *world) do(ctx context.Context, r *recorder, j job, key string) {
 }
 
 // ramp finds how many jobs a second the machine gives: with more and more
-// workers, until more of them do not get more done.
+// workers, until more of them twice did not get more done.
 func (w *world) ramp(ctx context.Context, step time.Duration) (perSecond float64, err error) {
 	const enough = 1.05
+	worse := 0
 	for workers := 2; workers <= 64; workers *= 2 {
 		r := newRecorder()
 		var all sync.WaitGroup
@@ -75,9 +76,11 @@ func (w *world) ramp(ctx context.Context, step time.Duration) (perSecond float64
 		}
 		fmt.Fprintf(os.Stderr, "  %2d workers: %.1f jobs/s, %d refused, p50 of a call %s\n", workers, s.perSecond, s.refused, s.p50[direct].Round(time.Millisecond/10))
 		if s.perSecond < perSecond*enough {
-			return max(perSecond, s.perSecond), nil
+			worse++
 		}
-		perSecond = s.perSecond
+		if perSecond = max(perSecond, s.perSecond); worse == 2 {
+			break
+		}
 	}
 	return perSecond, nil
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -47,7 +48,7 @@ func main() {
 	flag.DurationVar(&o.fault, "fault", 15*time.Second, "how long each fault lasts at least")
 	flag.Float64Var(&o.capacity, "capacity", 0, "jobs a second that the machine gives; found by trying when it is 0")
 	flag.IntVar(&o.users, "users", 8, "how many users there are")
-	flag.StringVar(&o.picture, "picture", "load.png", "the file that the picture is written to")
+	flag.StringVar(&o.picture, "picture", ".cache/load.png", "the file that the picture is written to")
 	flag.StringVar(&o.only, "only", "", "load or faults; both without it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -59,7 +60,7 @@ func main() {
 	}
 }
 
-var errMissed = errors.New("not everything held") //nolint:gochecknoglobals // an error
+var errMissed = errors.New("not everything held")
 
 func run(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "portico-load-")
@@ -78,7 +79,7 @@ func run(ctx context.Context, o options) (err error) {
 			return err
 		}
 		checks = append(checks, found...)
-		if err := errors.Join(phaseTable(phases), drawPhases(phases, o.picture)); err != nil {
+		if err := errors.Join(phaseTable(phases), os.MkdirAll(filepath.Dir(o.picture), 0o755), drawPhases(phases, o.picture)); err != nil {
 			return err
 		}
 		fmt.Printf("the picture of it: %s\n\n", o.picture)
@@ -131,7 +132,7 @@ func underLoad(ctx context.Context, o options, program string) (phases []phase, 
 		phases = append(phases, p)
 	}
 	checks = append(checkSteady(phases[0]), checkOverload(phases[1])...)
-	return phases, append(checks, checkRecovery(phases[2], phases[0].summary.p50[direct])...), nil
+	return phases, append(checks, checkRecovery(phases[2], phases[0])...), nil
 }
 
 // withFaults starts another server, with something between it and what it

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,11 +44,12 @@ func inRun(ctx context.Context, w *world, key string, work func(who instance.Cal
 		return err
 	}
 	who := instance.Caller{Key: key, Run: begun.Data.ResultID, Program: begun.Data.ToolCallID}
-	err := work(who)
-	finish := func() error {
-		return w.post(ctx, "/v1/action/finish", instance.Caller{Key: key}, map[string]any{"resultId": who.Run, "status": "finish"}, nil)
+	worked := work(who)
+	finished := w.post(ctx, "/v1/action/finish", instance.Caller{Key: key}, map[string]any{"resultId": who.Run, "status": "finish"}, nil)
+	if worked != nil && !errors.Is(worked, errRefused) {
+		return worked // which a refusal of the end does not change
 	}
-	return errors.Join(err, finish())
+	return cmp.Or(finished, worked)
 }
 
 // doCalls makes calls in a run, one after the other.
@@ -64,8 +66,8 @@ func doCalls(ctx context.Context, w *world, key string, r *recorder) error {
 	})
 }
 
-// program times its own calls.
-var program = fmt.Sprintf(`
+// timedProgram times its own calls.
+const timedProgram = `
 import json, time
 from refly_tools.demo import Demo
 took, problems = [], []
@@ -76,14 +78,14 @@ for _ in range(%d):
     if answer["status"] != "success":
         problems.append(answer.get("error"))
 print(json.dumps({"took": took, "problems": problems}))
-`, callsOfProgram)
+`
 
 // doProgram runs a program that calls tools.
 func doProgram(ctx context.Context, w *world, key string, r *recorder) error {
 	var answer struct {
 		Data struct{ Status, Stdout, Stderr string }
 	}
-	err := w.post(ctx, "/v1/sandbox/execute", instance.Caller{Key: key}, map[string]any{"language": "python", "code": program, "toolsets": []string{"demo"}}, &answer)
+	err := w.post(ctx, "/v1/sandbox/execute", instance.Caller{Key: key}, map[string]any{"language": "python", "code": fmt.Sprintf(timedProgram, callsOfProgram), "toolsets": []string{"demo"}}, &answer)
 	if err != nil {
 		return err
 	}
@@ -107,6 +109,8 @@ func doProgram(ctx context.Context, w *world, key string, r *recorder) error {
 func doStream(ctx context.Context, w *world, key string, _ *recorder) error {
 	const calls = 3
 	return inRun(ctx, w, key, func(who instance.Caller) error {
+		ctx, leave := context.WithCancel(ctx)
+		defer leave() // in the middle, as clients do
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL+"/v1/action/"+who.Run+"/events", nil)
 		if err != nil {
 			return err
@@ -116,7 +120,7 @@ func doStream(ctx context.Context, w *world, key string, _ *recorder) error {
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close() // a client that leaves in the middle
+		defer resp.Body.Close()
 		if err := accepted(resp, nil); err != nil {
 			return fmt.Errorf("watch a run: %w", err)
 		}
@@ -124,7 +128,8 @@ func doStream(ctx context.Context, w *world, key string, _ *recorder) error {
 		go func() {
 			for range calls {
 				if _, err := w.call(ctx, who, "demo", "list_cities"); err != nil {
-					made <- errors.Join(err, resp.Body.Close())
+					made <- err
+					leave()
 					return
 				}
 			}

@@ -58,7 +58,7 @@ func panels(phases []phase) (all []panel, borders []float64, end float64) {
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// draw writes the phases as a picture.
+// drawPhases writes the phases as a picture.
 func drawPhases(phases []phase, file string) (err error) {
 	const width, height = 1200, 1100
 	described, borders, end := panels(phases)
@@ -93,7 +93,7 @@ func drawPhases(phases []phase, file string) (err error) {
 func (d panel) plot(borders []float64, end float64) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = d.title
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 	var top float64
 	for _, l := range d.lines {
@@ -119,6 +119,7 @@ func (d panel) plot(borders []float64, end float64) (*plot.Plot, error) {
 		border.Color, border.Dashes = faint(), []vg.Length{vg.Points(4), vg.Points(4)}
 		p.Add(border)
 	}
-	p.X.Min, p.X.Max, p.Y.Min = 0, end, 0
+	// Room for the legend above the lines.
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end, 0, 1.3*max(top, 1)
 	return p, nil
 }

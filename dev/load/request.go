@@ -15,7 +15,7 @@ import (
 )
 
 // errRefused is an answer that says when to come again: nothing was begun.
-var errRefused = errors.New("refused, with Retry-After") //nolint:gochecknoglobals // an error to compare with
+var errRefused = errors.New("refused, with Retry-After")
 
 // post sends JSON and reads the answer into one, unless that is nil.
 func (w *world) post(ctx context.Context, path string, who instance.Caller, body, answer any) error {

@@ -19,6 +19,10 @@ import (
 // deadline is that of one call, short so that what waits for it is seen soon.
 const deadline = 5 * time.Second
 
+// idleConnection is how long a connection stays that nobody uses: clients that
+// have gone must not be counted among what the server holds.
+const idleConnection = 5 * time.Second
+
 // script is a model that has one program run and then answers.
 const script = `
 name: load
@@ -65,7 +69,7 @@ type world struct {
 
 // build makes a world. Its parts end with close, the newest first.
 func build(ctx context.Context, o options, program string) (_ *world, err error) {
-	w := &world{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096}, Timeout: 10 * time.Minute}}
+	w := &world{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096, IdleConnTimeout: idleConnection}, Timeout: 10 * time.Minute}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
