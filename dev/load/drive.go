@@ -16,21 +16,18 @@ import (
 // clients is bounded: without it, this program would be what ends first.
 const maxUnderWay = 400
 
-// drive begins jobs at a rate for so long, whatever becomes of them, and returns
-// when the last has ended.
-func (w *world) drive(ctx context.Context, r *recorder, perSecond float64, d time.Duration) error {
+// drive begins jobs at a rate for so long, whatever becomes of them. wait returns
+// when the last of them has ended.
+func (w *world) drive(ctx context.Context, r *recorder, perSecond float64, d time.Duration) (wait func(), err error) {
+	defer r.close()
 	jobs := mix()
 	var underWay atomic.Int64
 	var all sync.WaitGroup
-	defer all.Wait()
 	begin := time.Now()
 	for n := 0; ; n++ {
 		due := time.Duration(float64(n) / perSecond * float64(time.Second))
-		if due >= d {
-			return nil
-		}
-		if err := lifecycle.Pause(ctx, due-time.Since(begin)); err != nil {
-			return err
+		if err := lifecycle.Pause(ctx, min(due, d)-time.Since(begin)); err != nil || due >= d {
+			return all.Wait, err
 		}
 		if underWay.Load() >= maxUnderWay {
 			r.skip()
@@ -45,8 +42,7 @@ func (w *world) drive(ctx context.Context, r *recorder, perSecond float64, d tim
 }
 
 func (w *world) do(ctx context.Context, r *recorder, j job, key string) {
-	begin := time.Now()
-	r.end(j.name, time.Since(begin), j.do(ctx, w, key, r))
+	r.end(j.name, j.do(ctx, w, key, r))
 }
 
 // ramp finds how many jobs a second the machine gives: with more and more
@@ -67,6 +63,7 @@ func (w *world) ramp(ctx context.Context, step time.Duration) (perSecond float64
 			})
 		}
 		all.Wait()
+		r.close()
 		s := r.summary()
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
@@ -117,6 +114,7 @@ type phase struct {
 	summary  summary
 	seconds  []second
 	usage    []observed
+	wait     func() // until all that was begun in it has ended
 }
 
 // run drives the server at a rate and watches it.
@@ -126,8 +124,9 @@ func (w *world) run(ctx context.Context, name string, perSecond float64, d time.
 	watching, stop := context.WithCancel(ctx)
 	seen := make(chan []observed, 1)
 	go func() { seen <- w.observe(watching) }()
-	err := w.drive(ctx, p.recorder, perSecond, d)
+	var err error
+	p.wait, err = w.drive(ctx, p.recorder, perSecond, d)
 	stop()
-	p.usage, p.summary, p.seconds = <-seen, p.recorder.summary(), p.recorder.seconds()
+	p.usage = <-seen
 	return p, err
 }

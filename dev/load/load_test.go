@@ -80,9 +80,10 @@ func TestARefusalNamesWhenToComeAgain(t *testing.T) {
 func TestWhatFailedIsNotCountedAsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRecorder()
-	r.end("a", 0, nil)
-	r.end("b", 0, fmt.Errorf("x: %w", errRefused))
-	r.end("c", 0, io.ErrUnexpectedEOF)
+	r.end("a", nil)
+	r.end("b", fmt.Errorf("x: %w", errRefused))
+	r.end("c", io.ErrUnexpectedEOF)
+	r.close()
 	s := r.summary()
 	require.Equal(t, []int{1, 1, 1}, []int{s.done, s.refused, s.failed})
 	require.Equal(t, []string{"c: unexpected EOF"}, s.failures)
@@ -151,6 +152,20 @@ func TestProxyDelaysAndStalls(t *testing.T) {
 	require.Error(t, err)
 }
 
+// What a phase leaves behind is not how long its own calls took.
+func TestCallsAfterThePhaseAreNotItsTimes(t *testing.T) {
+	t.Parallel()
+	r := newRecorder()
+	r.call(direct, time.Millisecond)
+	r.close()
+	r.call(direct, time.Minute)
+	r.end("late", io.ErrUnexpectedEOF)
+	s := r.summary()
+	require.Equal(t, time.Millisecond, s.p99[direct])
+	require.Equal(t, 1, s.failed)
+	require.Empty(t, r.seconds())
+}
+
 func TestPictureIsDrawn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "load.png")
@@ -167,7 +182,9 @@ func TestTheRateIsKept(t *testing.T) {
 	t.Cleanup(server.Close)
 	w := &world{server: &instance.Server{URL: server.URL}, client: server.Client(), keys: []string{"k"}}
 	r := newRecorder()
-	require.NoError(t, w.drive(context.WithoutCancel(t.Context()), r, 100, 500*time.Millisecond))
+	wait, err := w.drive(context.WithoutCancel(t.Context()), r, 100, 500*time.Millisecond)
+	require.NoError(t, err)
+	wait()
 	s := r.summary()
 	require.Equal(t, 50, s.failed+s.skipped)
 	require.Zero(t, s.done+s.refused)

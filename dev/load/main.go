@@ -125,11 +125,21 @@ func underLoad(ctx context.Context, o options, program string) (phases []phase, 
 		rate float64
 		d    time.Duration
 	}{{"steady", share * capacity, o.steady}, {"overload", over * capacity, o.overload}, {"recovery", share * capacity, watchRecovery}} {
-		p, err := w.run(ctx, part.name, part.rate, part.d)
-		if err != nil {
-			return nil, nil, err
-		}
+		var p phase
+		p, err = w.run(ctx, part.name, part.rate, part.d)
 		phases = append(phases, p)
+		if err != nil {
+			break
+		}
+	}
+	// One phase follows the other at once, with what the one before left behind.
+	for n := range phases {
+		p := &phases[n]
+		p.wait()
+		p.summary, p.seconds = p.recorder.summary(), p.recorder.seconds()
+	}
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
 	}
 	checks = append(checkSteady(phases[0]), checkOverload(phases[1])...)
 	return phases, append(checks, checkRecovery(phases[2], phases[0])...), nil

@@ -34,7 +34,7 @@ func panels(phases []phase) (all []panel, borders []float64, end float64) {
 	var done, refused, p50, p99, own, tree, goroutines, descriptors plotter.XYs
 	for _, p := range phases {
 		borders = append(borders, end)
-		for n, s := range p.seconds[:max(len(p.seconds)-1, 0)] {
+		for n, s := range p.seconds {
 			x := end + float64(n)
 			done, refused = append(done, plotter.XY{X: x, Y: float64(s.done)}), append(refused, plotter.XY{X: x, Y: float64(s.refused)})
 			if s.p50 > 0 {

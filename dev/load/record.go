@@ -27,14 +27,15 @@ type timed struct {
 
 // ended is a job that ended.
 type ended struct {
-	at      time.Duration
-	took    time.Duration
-	refused bool
+	at          time.Duration
+	ok, refused bool
 }
 
-// recorder keeps what happened in one phase.
+// recorder keeps what happened in one phase. What was begun in it may end later:
+// then it counts as done, refused or failed, and its time does not.
 type recorder struct {
-	begin time.Time
+	begin  time.Time
+	length time.Duration // of the phase; set when no more is begun
 
 	mu       sync.Mutex
 	calls    []timed
@@ -56,11 +57,11 @@ func (r *recorder) call(k kind, took time.Duration) {
 // maxFailures is how many failures are shown.
 const maxFailures = 5
 
-func (r *recorder) end(name string, took time.Duration, err error) {
+func (r *recorder) end(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	refused := errors.Is(err, errRefused)
-	r.jobs = append(r.jobs, ended{time.Since(r.begin), took, refused})
+	r.jobs = append(r.jobs, ended{time.Since(r.begin), err == nil, refused})
 	switch {
 	case err == nil:
 		r.done[name]++
@@ -70,6 +71,13 @@ func (r *recorder) end(name string, took time.Duration, err error) {
 			r.failures = append(r.failures, name+": "+err.Error())
 		}
 	}
+}
+
+// close ends the phase.
+func (r *recorder) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.length = time.Since(r.begin)
 }
 
 func (r *recorder) skip() {
@@ -98,7 +106,13 @@ func (r *recorder) summary() summary {
 			s.refused++
 		}
 	}
-	s.perSecond = float64(s.done) / time.Since(r.begin).Seconds()
+	within := 0
+	for _, j := range r.jobs {
+		if j.ok && j.at <= r.length {
+			within++
+		}
+	}
+	s.perSecond = float64(within) / r.length.Seconds()
 	for _, k := range kinds() {
 		s.p50[k], s.p99[k] = r.percentile(k, 0.5), r.percentile(k, 0.99)
 	}
@@ -110,7 +124,7 @@ func (r *recorder) summary() summary {
 func (r *recorder) percentile(k kind, p float64) time.Duration {
 	var took []time.Duration
 	for _, c := range r.calls {
-		if c.kind == k {
+		if c.kind == k && c.at <= r.length {
 			took = append(took, c.took)
 		}
 	}
@@ -135,19 +149,19 @@ type second struct {
 func (r *recorder) seconds() []second {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]second, int(time.Since(r.begin).Seconds())+1)
+	all := make([]second, int(r.length.Seconds()))
 	took := make([][]time.Duration, len(all))
 	for _, j := range r.jobs {
-		s := &all[min(int(j.at.Seconds()), len(all)-1)]
-		if j.refused {
-			s.refused++
-		} else {
-			s.done++
+		switch n := int(j.at.Seconds()); {
+		case n >= len(all):
+		case j.refused:
+			all[n].refused++
+		case j.ok:
+			all[n].done++
 		}
 	}
 	for _, c := range r.calls {
-		if c.kind == direct {
-			n := min(int(c.at.Seconds()), len(all)-1)
+		if n := int(c.at.Seconds()); c.kind == direct && n < len(all) {
 			took[n] = append(took[n], c.took)
 		}
 	}
