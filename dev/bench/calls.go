@@ -17,7 +17,8 @@ import (
 const (
 	workers    = 16
 	executeURL = "/v1/tool/execute"
-	callBody   = `{"toolsetKey":"demo","toolName":"list_cities","arguments":{"file_name_title":"x"}}`
+	// The answer is small, so that what a call costs is not what its data costs.
+	callBody = `{"toolsetKey":"demo","toolName":"list_cities","arguments":{"min_population":13000000,"file_name_title":"x"}}`
 )
 
 // outside are the users of a server as callers that are in no run.

@@ -103,7 +103,7 @@ func (f *floor) call(ctx context.Context, w work) ([]byte, error) {
 }
 
 func (f *floor) ask(ctx context.Context) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.upstream+"/cities?min_population=0", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.upstream+"/cities?min_population=13000000", nil)
 	if err != nil {
 		return nil, err
 	}
