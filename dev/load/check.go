@@ -33,20 +33,28 @@ func checkSteady(p phase) []check {
 		checks = append(checks, c)
 	}
 	return append(checks,
-		flat("steady: memory of the server", p.usage, func(u observed) float64 { return float64(u.RSS) / (1 << 20) }, 0.05, 1, "%.1f MiB"),
-		flat("steady: goroutines", p.usage, func(u observed) float64 { return float64(u.Goroutines) }, 0.10, 20, "%.0f"),
-		flat("steady: descriptors", p.usage, func(u observed) float64 { return float64(u.Descriptors) }, 0.10, 20, "%.0f"),
+		held{"memory of the server", "%.1f MiB", func(u observed) float64 { return float64(u.RSS) / (1 << 20) }, 0.05, 1}.flat(p.usage),
+		held{"goroutines", "%.0f", func(u observed) float64 { return float64(u.Goroutines) }, 0.10, 20}.flat(p.usage),
+		held{"descriptors", "%.0f", func(u observed) float64 { return float64(u.Descriptors) }, 0.10, 20}.flat(p.usage),
 	)
 }
 
+// held is something that a server holds. What grows by less than the share, or
+// by less than the slack, is flat.
+type held struct {
+	name, format string
+	of           func(observed) float64
+	share, slack float64
+}
+
 // flat compares the last tenth of a phase with its third one: minutes, where it
-// takes ten. What moves by less than slack is flat as well.
-func flat(what string, usage []observed, of func(observed) float64, tolerance, slack float64, format string) check {
-	third, last := mean(tenth(usage, 2), of), mean(tenth(usage, 9), of)
-	bound := max(third*(1+tolerance), third+slack)
+// takes ten.
+func (h held) flat(usage []observed) check {
+	third, last := mean(tenth(usage, 2), h.of), mean(tenth(usage, 9), h.of)
+	bound := max(third*(1+h.share), third+h.slack)
 	return check{
-		what: what + ", last tenth against the third", measured: fmt.Sprintf(format+" against "+format, last, third),
-		target: "≤ " + fmt.Sprintf(format, bound), holds: last <= bound && third > 0,
+		what: "steady: " + h.name + ", last tenth against the third", measured: fmt.Sprintf(h.format+" against "+h.format, last, third),
+		target: "≤ " + fmt.Sprintf(h.format, bound), holds: last <= bound && third > 0,
 	}
 }
 

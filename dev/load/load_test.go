@@ -39,7 +39,7 @@ func TestMemoryThatGrowsIsNotFlat(t *testing.T) {
 		"falling":      {usage(90, 95, 100, 90, 90, 90, 90, 90, 90, 60), true},
 		"never looked": {nil, false},
 	} {
-		require.Equal(t, c.holds, flat("memory", c.usage, resident, 0.05, 1, "%.0f").holds, name)
+		require.Equal(t, c.holds, held{"memory", "%.0f", resident, 0.05, 1}.flat(c.usage).holds, name)
 	}
 }
 
