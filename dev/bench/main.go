@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -81,7 +82,7 @@ func main() {
 	flag.DurationVar(&o.time, "time", 2*time.Second, "how long one side is measured in a round")
 	flag.StringVar(&o.against, "against", before, "the commit that calls in one run are compared with")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := withProgram(ctx, o, func(o options) error { return measure(ctx, *only, o) })
 	stop()
 	if err != nil {

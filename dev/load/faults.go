@@ -154,7 +154,7 @@ func (w *world) stalledStorage(ctx context.Context, d time.Duration, u usual) ([
 	}
 	limit := time.NewTimer(endless - d)
 	defer limit.Stop()
-	one := upload{took: endless}
+	one := upload{endless, errors.New("nothing")}
 	select {
 	case one = <-uploads:
 	case <-limit.C:

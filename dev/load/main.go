@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -51,7 +52,7 @@ func main() {
 	flag.StringVar(&o.picture, "picture", ".cache/load.png", "the file that the picture is written to")
 	flag.StringVar(&o.only, "only", "", "load or faults; both without it")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
 	stop()
 	if err != nil {
