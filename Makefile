@@ -38,8 +38,12 @@ test: ## Check and test everything (installs and starts what it needs)
 	@tools/test.sh
 
 .PHONY: bench
-bench: setup ## Measure against the baselines, in one run
-	@PORTICO_RUNSC=$$(tools/runsc.sh) tools/with-services.sh --durable go run ./dev/bench
+bench: setup ## Measure against the baselines, in one run (ARGS="-only calls,weight")
+	@PORTICO_RUNSC=$$(tools/runsc.sh) tools/with-services.sh --durable go run ./dev/bench $(ARGS)
+
+.PHONY: load
+load: setup ## Put the server under load for a quarter of an hour and draw it (ARGS="-duration 1m")
+	@tools/with-services.sh --durable go run ./dev/load $(ARGS)
 
 .PHONY: soak
 soak: setup ## Run 20,000 executions and look at what they leave

@@ -23,9 +23,6 @@ export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTIC
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true
 
-# What was compiled in one folder serves in all.
-export GOFLAGS=-trimpath
-
 step "Format"
 unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)
 if [ -n "$unformatted" ]; then

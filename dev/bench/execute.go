@@ -4,133 +4,155 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
+	"os"
+	"path/filepath"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/portico-run/portico/dev/instance"
 )
 
-const (
-	workers    = 16
-	rounds     = 6
-	roundTime  = 2 * time.Second
-	alone      = 400 // calls one after the other
-	executeURL = "/v1/tool/execute"
-	callBody   = `{"toolsetKey":"demo","toolName":"list_cities","arguments":{"file_name_title":"x"}}`
-)
+// connections is how many connections to the database both sides have.
+const connections = 32
 
-// benchExecute compares the main job with the least program that does the
-// same, under load and alone.
-func benchExecute(ctx context.Context) (_ []result, err error) {
-	p, err := startPortico(ctx, workers)
+// besideFloor starts a server with so many users and a floor over PostgreSQL.
+// callers says who calls both.
+func besideFloor(
+	ctx context.Context, users int, callers func(*portico) ([]instance.Caller, error), measure func(p *portico, f *floor, floorURL string, who []instance.Caller) error,
+) (err error) {
+	p, err := startPortico(ctx, users)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	who, err := callers(p)
+	if err != nil {
+		return err
+	}
+	store, err := openPostgresStore(ctx, connections)
+	if err != nil {
+		return err
+	}
+	f := newFloor(store, p.demo)
+	url, end, err := f.serve(ctx, who)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	return measure(p, f, url, who)
+}
+
+// againstFloor is the row of the calls per second that the callers reach.
+func againstFloor(ctx context.Context, o options, what string, target float64, callers func(*portico) ([]instance.Caller, error)) (rows []result, err error) {
+	err = besideFloor(ctx, workers, callers, func(p *portico, _ *floor, floorURL string, who []instance.Caller) error {
+		s, err := takeTurns(ctx, o, rate(p.url+executeURL, who), rate(floorURL, who))
+		if err == nil {
+			rows = append(rows, compared(what, s[0], s[1], target))
+		}
+		return err
+	})
+	return rows, err
+}
+
+// benchRuns compares the main job with the floor: calls of programs in runs,
+// each of a user of its own.
+func benchRuns(ctx context.Context, o options) ([]result, error) {
+	return againstFloor(ctx, o, fmt.Sprintf("calls in runs, %d users with a run each (lean floor)", workers), 0.8, func(p *portico) ([]instance.Caller, error) {
+		return p.inRuns(ctx)
+	})
+}
+
+// benchExecute compares calls outside runs with the floor.
+func benchExecute(ctx context.Context, o options) ([]result, error) {
+	return againstFloor(ctx, o, fmt.Sprintf("calls outside runs, %d users (lean floor)", workers), 0.8, func(p *portico) ([]instance.Caller, error) {
+		return p.outside(), nil
+	})
+}
+
+// benchAdded measures what a call in a run takes beyond its upstream and its
+// two commits, which the floor does without being asked over HTTP.
+func benchAdded(ctx context.Context, o options) (rows []result, err error) {
+	one := func(p *portico) ([]instance.Caller, error) { return p.inRuns(ctx) }
+	err = besideFloor(ctx, 1, one, func(p *portico, f *floor, _ string, who []instance.Caller) error {
+		c := client()
+		n := 0
+		s, err := takeTurns(ctx, o, median(func(ctx context.Context) error {
+			return call(ctx, c, p.url+executeURL, who[0])
+		}), median(func(ctx context.Context) error {
+			n++
+			_, err := f.call(ctx, work{
+				id: fmt.Sprintf("ptc:added-%d", n), uid: f.users[who[0].Key], run: who[0].Run, program: who[0].Program, toolset: "demo", tool: "list_cities", input: "{}",
+			})
+			return err
+		}))
+		if err != nil {
+			return err
+		}
+		added := make(series, len(s[0]))
+		for n := range added {
+			added[n] = s[0][n] - s[1][n]
+		}
+		row := bounded("added latency of a call in a run, p50 (upstream and commits)", added.median(), 1.5, "%.2f ms")
+		row.baseline, row.noise = s[1].milliseconds(), s[1].spread()
+		row.ratio = fmt.Sprintf("%.2f", s[0].over(s[1]).median())
+		rows = append(rows, row)
+		return nil
+	})
+	return rows, err
+}
+
+// benchConnections compares the same server with many connections to the
+// database and with few.
+func benchConnections(ctx context.Context, o options) (_ []result, err error) {
+	const few = 8
+	var sides []sideFunc
+	for _, n := range []int{connections, few} {
+		p, err := startPortico(ctx, connections, fmt.Sprintf("DATABASE_MAX_CONNECTIONS=%d", n))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, p.stop()) }()
+		who, err := p.inRuns(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, rate(p.url+executeURL, who))
+	}
+	s, err := takeTurns(ctx, o, sides...)
+	if err != nil {
+		return nil, err
+	}
+	row := compared(fmt.Sprintf("calls in %d runs, %d database connections (%d)", connections, connections, few), s[0], s[1], 0)
+	row.target, row.holds = "> 1", s[0].over(s[1]).median() > 1
+	return []result{row}, nil
+}
+
+// benchSQLite compares calls in runs on SQLite with bare SQLite.
+func benchSQLite(ctx context.Context, o options) (_ []result, err error) {
+	dir, err := os.MkdirTemp("", "portico-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	p, err := startPortico(ctx, workers, "DATABASE_URL=sqlite:"+filepath.Join(dir, "portico.db"))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	c, err := pgxpool.ParseConfig(p.db)
+	who, err := p.inRuns(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.MaxConns = 32
-	pool, err := pgxpool.NewWithConfig(ctx, c)
+	store, err := openSQLiteStore(ctx, filepath.Join(dir, "floor.db"))
 	if err != nil {
 		return nil, err
 	}
-	defer pool.Close()
-	bare := httptest.NewServer(&baseline{pool: pool, upstream: p.demo, client: client()})
-	defer bare.Close()
-
-	var ours, theirs float64
-	for range rounds { // in turns, so that both see the same machine
-		a, err := load(ctx, p.url+executeURL, p.keys)
-		if err != nil {
-			return nil, err
-		}
-		b, err := load(ctx, bare.URL, p.keys)
-		if err != nil {
-			return nil, err
-		}
-		ours, theirs = ours+a, theirs+b
-	}
-	a, err := oneByOne(ctx, p.url+executeURL, p.keys[0])
+	url, end, err := newFloor(store, p.demo).serve(ctx, who)
 	if err != nil {
 		return nil, err
 	}
-	b, err := oneByOne(ctx, bare.URL, p.keys[0])
+	defer func() { err = errors.Join(err, end()) }()
+	s, err := takeTurns(ctx, o, rate(p.url+executeURL, who), rate(url, who))
 	if err != nil {
 		return nil, err
 	}
-	added := percentile(a, 0.5) - percentile(b, 0.5)
-	return []result{{
-		what: "/v1/tool/execute, calls per second, bare Go + pgx", measured: fmt.Sprintf("%.0f/s", ours/rounds),
-		baseline: fmt.Sprintf("%.0f/s", theirs/rounds), ratio: fmt.Sprintf("%.2f", ours/theirs), target: "≥ 0.8", holds: ours/theirs >= 0.8,
-	}, {
-		what: "added latency of a call, p50", measured: ms(added), baseline: ms(percentile(b, 0.5)),
-		ratio: times(percentile(a, 0.5), percentile(b, 0.5)), target: "≤ 2 ms", holds: added <= 2*time.Millisecond,
-	}}, nil
-}
-
-// load calls as fast as the workers can, each as a user of its own, and
-// returns the calls per second.
-func load(ctx context.Context, url string, keys []string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, roundTime)
-	defer cancel()
-	var done atomic.Int64
-	var failed atomic.Pointer[error]
-	var all sync.WaitGroup
-	begin := time.Now()
-	c := client()
-	for _, key := range keys {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				if err := call(ctx, c, url, key); err != nil && ctx.Err() == nil {
-					failed.Store(&err)
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if err := failed.Load(); err != nil {
-		return 0, *err
-	}
-	return float64(done.Load()) / time.Since(begin).Seconds(), nil
-}
-
-func oneByOne(ctx context.Context, url, key string) ([]time.Duration, error) {
-	c := client()
-	took := make([]time.Duration, 0, alone)
-	for range alone {
-		begin := time.Now()
-		if err := call(ctx, c, url, key); err != nil {
-			return nil, err
-		}
-		took = append(took, time.Since(begin))
-	}
-	return took, nil
-}
-
-func call(ctx context.Context, c *http.Client, url, key string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(callBody))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("X-API-Key", key)
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"status":"success"`)) {
-		err = fmt.Errorf("%s: %.200s", resp.Status, body)
-	}
-	return err
+	return []result{compared("SQLite: calls in runs (bare SQLite)", s[0], s[1], 0.7)}, nil
 }

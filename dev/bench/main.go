@@ -1,7 +1,7 @@
 // Command bench measures Portico against baselines in the same run on the same
 // machine, and prints one line for each number, with its target.
 //
-// It needs PORTICO_TEST_POSTGRES_URL; `make bench` provides it.
+// Most of it needs PORTICO_TEST_POSTGRES_URL; `make bench` provides it.
 package main
 
 import (
@@ -11,29 +11,79 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/portico-run/portico/dev/instance"
 )
 
-// result is one line of the table.
-type result struct {
-	what, measured, baseline, ratio, target string
-	holds                                   bool
+// options say how long and against what is measured.
+type options struct {
+	rounds  int
+	time    time.Duration // of one side in one round
+	against string        // a commit
+	// program is the path of the server as it is given to users, built when it
+	// is first asked for.
+	program func() (string, error)
 }
 
-// benchmark measures some lines.
+// benchmark measures some rows.
 type benchmark struct {
 	name string
-	run  func(ctx context.Context) ([]result, error)
+	// groups are further names, under which several benchmarks run. What is in
+	// none of them runs only when it is named.
+	groups string
+	run    func(ctx context.Context, o options) ([]result, error)
+}
+
+const everything = "all"
+
+func benchmarks() []benchmark {
+	all := []benchmark{
+		{"search", "all", benchSearch},
+		{"runs", "all calls", benchRuns},
+		{"run", "all calls", benchOneRun},
+		{"program", "all calls", benchProgram},
+		{"execute", "all calls", benchExecute},
+		{"added", "all calls", benchAdded},
+		{"connections", "all calls", benchConnections},
+		{"sqlite", "all calls", benchSQLite},
+		{"wal", "all calls", benchWAL},
+		{"stream", "all", benchStream},
+		{"toolcall", "all", benchToolCall},
+		{"rounds", "all", benchRounds},
+		{"exec", "all sandbox", benchExec},
+		{"paused", "all sandbox", benchPaused},
+		{"starts", "all sandbox", benchStarts},
+		{"start", "all server weight", benchStart},
+		{"idle", "all server weight", benchIdle},
+		{"streams", "all weight", benchStreams},
+		{"import", "all weight", benchImport},
+		{"build", "all weight", benchBuild},
+		{"soak", "", benchSoak},
+	}
+	for _, d := range drivers() {
+		all = append(all, benchmark{strings.ToLower(d.name), "all sandbox", func(ctx context.Context, _ options) ([]result, error) {
+			return benchDriver(ctx, d)
+		}})
+	}
+	return all
 }
 
 func main() {
-	only := flag.String("only", "", "comma-separated names of the benchmarks to run; all without it")
+	var o options
+	only := flag.String("only", everything, "comma-separated names of benchmarks or of groups: "+names())
+	flag.IntVar(&o.rounds, "rounds", 5, "how often the sides of a comparison take turns")
+	flag.DurationVar(&o.time, "time", 2*time.Second, "how long one side is measured in a round")
+	flag.StringVar(&o.against, "against", before, "the commit that calls in one run are compared with")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *only)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := withProgram(ctx, o, func(o options) error { return measure(ctx, *only, o) })
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -41,50 +91,88 @@ func main() {
 	}
 }
 
-// soakName is the one that takes minutes and runs only when it is asked for.
-const soakName = "soak"
+// withProgram lets the server be built once for all benchmarks.
+func withProgram(ctx context.Context, o options, work func(o options) error) (err error) {
+	dir, err := os.MkdirTemp("", "portico-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o.program = sync.OnceValues(func() (string, error) { return instance.Build(ctx, ".", dir) })
+	return work(o)
+}
 
-func measure(ctx context.Context, only string) error {
+func names() string {
+	known := []string{everything, "calls", "sandbox", "server", "weight"}
+	for _, b := range benchmarks() {
+		known = append(known, b.name)
+	}
+	return strings.Join(known, ", ")
+}
+
+// measure runs what is asked for. A benchmark that fails is a row and keeps the
+// others from nothing.
+func measure(ctx context.Context, only string, o options) error {
+	asked := strings.Split(only, ",")
+	known := strings.Split(names(), ", ")
+	for _, name := range asked {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%q is no benchmark; there are: %s", name, names())
+		}
+	}
+	begin := load1()
 	var results []result
-	for _, b := range []benchmark{
-		{"search", benchSearch}, {"execute", benchExecute}, {"stream", benchStream}, {"sandbox", benchSandbox}, {"toolcall", benchToolCall}, {"rounds", benchRounds}, {soakName, benchSoak}, {"server", benchServer},
-	} {
-		if !slices.Contains(strings.Split(only, ","), b.name) && (only != "" || b.name == soakName) {
+	var failed []error
+	for _, b := range benchmarks() {
+		if !slices.ContainsFunc(append(strings.Fields(b.groups), b.name), func(name string) bool { return slices.Contains(asked, name) }) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s…\n", b.name)
-		r, err := b.run(ctx)
+		r, err := b.run(ctx, o)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", b.name, err))
 		}
 		results = append(results, r...)
 	}
+	fmt.Printf("%d processors, load average %s before and %s after; rates: median of %d rounds ± half of their range\n", runtime.NumCPU(), begin, load1(), o.rounds)
+	if noise := widest(results); noise > 0 {
+		fmt.Printf("noise: the baseline that moved most moved by ±%.0f %% between rounds\n", 100*noise)
+	}
+	return errors.Join(append(failed, table(results))...)
+}
+
+func table(results []result) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT\tMEASURED\tBASELINE\tRATIO\tTARGET\t")
 	for _, r := range results {
-		mark := "ok"
-		if !r.holds {
+		mark := "met"
+		switch {
+		case r.target == "" || r.target == "-":
+			mark = ""
+		case !r.holds:
 			mark = "MISSED"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.what, r.measured, r.baseline, r.ratio, r.target, mark)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.what, r.measured, dash(r.baseline), dash(r.ratio), dash(r.target), mark)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(results) == 0 {
-		return errors.New("no benchmark has this name")
-	}
-	return nil
+	return w.Flush()
 }
 
-// percentile returns the value below which p of the durations are.
-func percentile(durations []time.Duration, p float64) time.Duration {
-	sorted := slices.Sorted(slices.Values(durations))
-	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
-func ms(d time.Duration) string {
-	return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000)
+// load1 is the load average of the last minute.
+func load1() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
 }
-
-func times(a, b time.Duration) string { return fmt.Sprintf("%.2f", float64(a)/float64(b)) }

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/instance"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
@@ -35,7 +31,7 @@ type portico struct {
 
 // startPortico starts a server with some users that have credits.
 func startPortico(ctx context.Context, users int, more ...string) (*portico, error) {
-	db, drop, err := newDatabase(ctx)
+	db, drop, err := instance.NewDatabase(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +39,7 @@ func startPortico(ctx context.Context, users int, more ...string) (*portico, err
 	if err != nil {
 		return nil, err
 	}
-	listen, err := freeAddress(ctx)
+	listen, err := instance.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,44 +88,4 @@ func (p *portico) addUser(ctx context.Context, name string) error {
 	return p.app.Credits.Service.Grant(ctx, u.UID, billing.Recharge{
 		ID: ids.New(ids.Recharge), Amount: 1_000_000 * money.Credit, Source: "bench", ExpiresAt: time.Now().AddDate(1, 0, 0),
 	})
-}
-
-// newDatabase makes an empty database on the server the environment names.
-func newDatabase(ctx context.Context) (address string, drop func(context.Context) error, err error) {
-	server := os.Getenv("PORTICO_TEST_POSTGRES_URL")
-	if server == "" {
-		return "", nil, errors.New("PORTICO_TEST_POSTGRES_URL is not set: use make bench")
-	}
-	name := "bench_" + ids.New("x")[2:]
-	exec := func(ctx context.Context, sql string) error {
-		conn, err := pgx.Connect(ctx, server)
-		if err != nil {
-			return err
-		}
-		_, err = conn.Exec(ctx, sql)
-		return errors.Join(err, conn.Close(ctx))
-	}
-	if err := exec(ctx, "CREATE DATABASE "+name); err != nil {
-		return "", nil, err
-	}
-	u, err := url.Parse(server)
-	if err != nil {
-		return "", nil, err
-	}
-	u.Path = "/" + name
-	return u.String(), func(ctx context.Context) error { return exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// client keeps as many connections alive as there are workers.
-func client() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}
 }

@@ -16,7 +16,7 @@ const roundTrips = 400
 // benchRounds measures a round of a program that pauses: from the request that
 // brings the results to the answer with the next calls. The baseline is a
 // request of the same size that does nothing.
-func benchRounds(ctx context.Context) (_ []result, err error) {
+func benchRounds(ctx context.Context, _ options) (_ []result, err error) {
 	p, err := startPortico(ctx, 1, "CODEAPI_MAX_ROUNDS=100000", "CODEAPI_MAX_CALLS=100000")
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ const wantFound = 100
 
 // benchSearch asks search_tools questions in other words than the tools' names,
 // and measures how long the index of so many tools takes to make.
-func benchSearch(context.Context) ([]result, error) {
+func benchSearch(context.Context, options) ([]result, error) {
 	sets, err := cataloguetest.Corpus("modules/catalogue/signature/testdata/corpus")
 	if err != nil {
 		return nil, err

@@ -4,119 +4,105 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/portico-run/portico/dev/instance"
 	"github.com/portico-run/portico/internal/lifecycle"
 )
 
-// settleTime lets the server do what it does after its start.
+// settleTime lets a server do what it does after its start.
 const settleTime = 2 * time.Second
 
-// benchServer measures the program from outside: how soon it answers, and what
-// it occupies when idle. The baseline of its start is `portico config`, which
-// does nothing but read its configuration.
-func benchServer(ctx context.Context) (_ []result, err error) {
+// outside measures the built server in a folder that the measurement may use.
+func outside(o options, measure func(program, dir string) ([]result, error)) (rows []result, err error) {
+	program, err := o.program()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "portico-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	program := filepath.Join(dir, "portico")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/api").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	begin := time.Now()
-	if err := exec.CommandContext(ctx, program, "config").Run(); err != nil {
-		return nil, err
-	}
-	least := time.Since(begin)
-
-	var starts []time.Duration
-	var memory int
-	for n := range 5 {
-		took, kib, err := start(ctx, program, dir, n == 4)
-		if err != nil {
-			return nil, err
-		}
-		starts = append(starts, took)
-		memory = kib
-	}
-	p50 := percentile(starts, 0.5)
-	return []result{{
-		what: "start of the server to ready, SQLite (portico config)", measured: ms(p50), baseline: ms(least),
-		ratio: times(p50, least), target: "≤ 300 ms", holds: p50 <= 300*time.Millisecond,
-	}, {
-		what: "idle memory of the server, without warm sandboxes", measured: fmt.Sprintf("%.1f MiB", float64(memory)/1024), baseline: "-",
-		ratio: "-", target: "≤ 60 MiB", holds: memory <= 60<<10,
-	}}, nil
+	return measure(program, dir)
 }
 
-// start starts the server, waits until it is ready, and reads its memory after
-// a while if asked to.
-func start(ctx context.Context, program, dir string, measure bool) (took time.Duration, kib int, err error) {
-	listen, err := freeAddress(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	upstream, err := freeAddress(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	cmd := exec.CommandContext(ctx, program, "serve")
-	cmd.Env = []string{
-		"DATABASE_URL=sqlite:" + filepath.Join(dir, "portico.db"), "OBJECT_STORAGE_FOLDER=" + dir, "PORTICO_LISTEN=" + listen,
-		"DEMO_LISTEN=" + upstream, "SANDBOX_POOL=0", "LOG_LEVEL=error", "HOME=" + os.Getenv("HOME"),
-	}
-	begin := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, 0, err
-	}
-	defer func() {
-		_ = cmd.Process.Kill() // measured; how it ends is of no matter
-		_ = cmd.Wait()
-	}()
-	for !ready(ctx, "http://"+listen+"/readyz") {
-		if time.Since(begin) > 10*time.Second {
-			return 0, 0, errors.New("the server did not become ready")
+// databases are the kinds of databases, each with its memory of an idle server
+// in MiB. The URL of the one in a file follows from the folder; another is made.
+func databases(dir string) []struct {
+	name, url string
+	idle      float64
+} {
+	return []struct {
+		name, url string
+		idle      float64
+	}{{"SQLite", "sqlite:" + filepath.Join(dir, "portico.db"), 45}, {"PostgreSQL", "", 40}}
+}
+
+// benchStart measures how soon the program is ready when its database is up to
+// date. The baseline is `portico config`, which reads its configuration only.
+func benchStart(ctx context.Context, o options) ([]result, error) {
+	return outside(o, func(program, dir string) (rows []result, err error) {
+		for _, d := range databases(dir) {
+			c := instance.Config{Program: program, Dir: dir, Database: d.url}
+			if c.Database == "" {
+				made, drop, err := instance.NewDatabase(ctx)
+				if err != nil {
+					return nil, err
+				}
+				defer func() { err = errors.Join(err, drop(context.WithoutCancel(ctx))) }()
+				c.Database = made
+			}
+			// The round that is not counted makes the tables.
+			s, err := takeTurns(ctx, o, func(ctx context.Context, _ time.Duration) (float64, error) {
+				s, err := instance.Start(ctx, c)
+				if err != nil {
+					return 0, err
+				}
+				return s.Took.Seconds() * 1000, s.Stop(ctx)
+			}, func(ctx context.Context, _ time.Duration) (float64, error) {
+				begin := time.Now()
+				err := exec.CommandContext(ctx, program, "config").Run()
+				return time.Since(begin).Seconds() * 1000, err
+			})
+			if err != nil {
+				return nil, err
+			}
+			row := bounded("start of the server to ready, "+d.name+" that is up to date (portico config)", s[0].median(), 100, "%.0f ms")
+			row.measured, row.baseline, row.noise = s[0].milliseconds(), s[1].milliseconds(), s[1].spread()
+			row.ratio = fmt.Sprintf("%.2f", s[0].over(s[1]).median())
+			rows = append(rows, row)
 		}
-		if err := lifecycle.Pause(ctx, time.Millisecond); err != nil {
-			return 0, 0, err
+		return rows, nil
+	})
+}
+
+// benchIdle measures what the program occupies when it does nothing.
+func benchIdle(ctx context.Context, o options) ([]result, error) {
+	return outside(o, func(program, dir string) (rows []result, err error) {
+		for _, d := range databases(dir) {
+			s, stop, err := serve(ctx, instance.Config{Program: program, Dir: dir, Database: d.url})
+			if err != nil {
+				return nil, err
+			}
+			u, err := settledUsage(ctx, s)
+			if err := errors.Join(err, stop()); err != nil {
+				return nil, err
+			}
+			row := bounded("idle memory of the server, "+d.name+", resident (proportional)", float64(u.RSS)/mebibyte, d.idle, "%.1f MiB")
+			row.baseline = fmt.Sprintf("%.1f MiB", float64(u.PSS)/mebibyte)
+			rows = append(rows, row)
 		}
-	}
-	took = time.Since(begin)
-	if !measure {
-		return took, 0, nil
-	}
+		return rows, nil
+	})
+}
+
+func settledUsage(ctx context.Context, s *instance.Server) (instance.Usage, error) {
 	if err := lifecycle.Pause(ctx, settleTime); err != nil {
-		return 0, 0, err
+		return instance.Usage{}, err
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.SplitSeq(string(status), "\n") {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err = strconv.Atoi(strings.Fields(rest)[0])
-		}
-	}
-	return took, kib, err
-}
-
-func ready(ctx context.Context, url string) bool {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	return s.Usage(ctx)
 }

@@ -115,7 +115,7 @@ func look(dir string) (t trace, err error) {
 
 // benchSoak runs the executions and compares what is there after the first
 // thousandth with what is there after the last.
-func benchSoak(ctx context.Context) (_ []result, err error) {
+func benchSoak(ctx context.Context, _ options) (_ []result, err error) {
 	dir, err := os.MkdirTemp("", "portico-soak-")
 	if err != nil {
 		return nil, err

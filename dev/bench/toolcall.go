@@ -18,7 +18,7 @@ const toolCalls = 2000
 
 // benchToolCall measures a call of the SDK to a gateway that answers at once;
 // the baseline is a plain http.client on the same socket.
-func benchToolCall(ctx context.Context) ([]result, error) {
+func benchToolCall(ctx context.Context, _ options) ([]result, error) {
 	bundle, err := python.Generate([]definition.Toolset{{Key: "bench", Name: "Bench", Tools: []definition.Tool{{
 		Name: "go", InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`),
 	}}}})
