@@ -65,7 +65,7 @@ type value struct {
 	text string
 }
 
-func whole(n int64) value { return value{bits: uint64(n)} } //nolint:gosec // the bits are what is stored
+func whole(n int64) value { return value{bits: uint64(n)} } // the bits are what is stored
 
 // value reads a field of this kind. A field without a value is null.
 func (k kind) value(field string) (v value, ok bool) {

@@ -109,9 +109,9 @@ func (c *chunk) put(k kind, v value) {
 		c.values[c.bits/8] |= byte(v.bits) << (c.bits % 8)
 		c.bits++
 	case date:
-		c.values = binary.LittleEndian.AppendUint32(c.values, uint32(v.bits)) //nolint:gosec // days fit
+		c.values = binary.LittleEndian.AppendUint32(c.values, uint32(v.bits)) // days fit
 	case text:
-		c.values = binary.LittleEndian.AppendUint32(c.values, uint32(len(v.text))) //nolint:gosec // a field is smaller than a file
+		c.values = binary.LittleEndian.AppendUint32(c.values, uint32(len(v.text))) // a field is smaller than a file
 		c.values = append(c.values, v.text...)
 	default:
 		c.values = binary.LittleEndian.AppendUint64(c.values, v.bits)
@@ -126,7 +126,7 @@ func (c *chunk) page() {
 	// One run of bits, after its length in groups of eight.
 	levels := binary.AppendUvarint(nil, uint64(len(c.defined))<<1|1)
 	levels = append(levels, c.defined...)
-	body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels))) //nolint:gosec // pages are small
+	body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels))) // pages are small
 	body = append(append(body, levels...), c.values...)
 	packed := snappy.Encode(nil, body)
 	head := &thrift{}
@@ -186,7 +186,7 @@ func (w *writer) close(whole bool) error {
 		return err
 	}
 	footer := w.footer()
-	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer))) //nolint:gosec // names and numbers
+	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer))) // names and numbers
 	return w.write(append(footer, magic...))
 }
 

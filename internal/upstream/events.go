@@ -32,8 +32,6 @@ type Events struct {
 // NewEvents reads from r.
 func NewEvents(r io.Reader) *Events { return &Events{from: bufio.NewReader(r)} }
 
-var byteOrderMark = []byte("\uFEFF")
-
 // Next waits for the next event. At the end of the stream it returns io.EOF; an
 // event that is not complete by then does not count.
 func (e *Events) Next() (Event, error) {
@@ -100,7 +98,7 @@ func (e *Events) readLine() error {
 		e.afterCR = part[end] == '\r'
 		_, _ = e.from.Discard(end + 1)
 		if !e.begun {
-			e.line, e.begun = bytes.TrimPrefix(e.line, byteOrderMark), true
+			e.line, e.begun = bytes.TrimPrefix(e.line, []byte("\uFEFF")), true
 		}
 		return nil
 	}

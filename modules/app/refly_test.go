@@ -244,7 +244,7 @@ var volatile = []struct {
 	kind string
 	form *regexp.Regexp
 }{
-	{"<upstream>", regexp.MustCompile(`http://127\.0\.0\.1:\d+`)},
+	{"<upstream>", regexp.MustCompile(`http://127(?:\.\d+){3}:\d+`)},
 	{"<trace>", regexp.MustCompile(`"traceId":"([^"]*)"`)},
 	{"cursor-", regexp.MustCompile(`"nextCursor":"([^"]+)"`)},
 	{"token-", regexp.MustCompile(`[?&]token=([^"&]+)`)},

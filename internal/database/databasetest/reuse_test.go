@@ -24,7 +24,7 @@ func TestDatabasesAreEmptiedForTheNextTest(t *testing.T) { //nolint:paralleltest
 		Version     int64
 	}
 	var seen []row
-	for range 2 {
+	for range 2 { //nolint:paralleltest // the second has the databases of the first
 		t.Run("use", func(t *testing.T) {
 			db := databasetest.Open(t, database.Postgres, nil)
 			other := databasetest.Open(t, database.Postgres, nil)
