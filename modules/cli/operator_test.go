@@ -29,11 +29,11 @@ func TestOperatorsCommands(t *testing.T) {
 				return good(t, env, args...)
 			}
 			require.Contains(t, ok("migrate", "status"), "not applied")
-			require.Equal(t, "11 migrations applied\n", ok("migrate", "up"))
+			require.Equal(t, "12 migrations applied\n", ok("migrate", "up"))
 			require.Equal(t, "0 migrations applied\n", ok("migrate", "up"))
 			require.NotContains(t, ok("migrate", "status"), "not applied")
 			require.Equal(t, "1 migrations reverted\n", ok("migrate", "down"))
-			require.Equal(t, "10 migrations reverted\n", ok("migrate", "down", "--all"))
+			require.Equal(t, "11 migrations reverted\n", ok("migrate", "down", "--all"))
 
 			uid := strings.TrimSpace(ok("user", "create", "anna", "--email", "anna@example.com"))
 			require.Regexp(t, `^u-[a-z0-9]{24}$`, uid)

@@ -68,7 +68,11 @@ func TestAnswersThatBreakOffAreAskedForAgain(t *testing.T) {
 			io.WriteString(w, strings.Repeat("data: 0123456789\n", 4<<20))
 		}, "an event has more than 33554432 bytes"},
 	} {
-		client, asked := faulty(t, model.Config{Idle: 100 * time.Millisecond, Timeout: time.Minute, Retries: 2}, c.answer)
+		idle := time.Minute
+		if name == "silence" {
+			idle = 100 * time.Millisecond
+		}
+		client, asked := faulty(t, model.Config{Idle: idle, Timeout: time.Minute, Retries: 2}, c.answer)
 		restarts := 0
 		_, err := client.Respond(t.Context(), model.Request{}, func(d model.Delta) {
 			if d.Kind == model.Restart {

@@ -62,15 +62,23 @@ func TestACallThatWasGivenUpIsNotCharged(t *testing.T) {
 		watches.pass(2 * leaseTime)
 		watches.reap()
 
-		charge := func(context.Context, database.Tx) error {
-			t.Error("charged")
-			return nil
+		// What is sent as a whole is rolled back as a whole.
+		charge := func(_ context.Context, tx database.Tx) error {
+			const charge = "UPDATE users SET name = 'charged' WHERE uid = 'u-anna'"
+			if b := tx.Batch(); b != nil {
+				b.Queue(charge)
+				return nil
+			}
+			return database.Unscoped(tx.Handle).Exec(charge).Error
 		}
 		late := record.Answer{Status: record.Success, Data: json.RawMessage(`1`)}
 		answer, err := works.records.Settle(t.Context(), child, late, charge)
 		require.NoError(t, err)
 		require.Equal(t, record.CodeInterrupted, answer.ErrorCode)
 		require.Equal(t, record.Failed, works.call(child).Status)
+		var name string
+		require.NoError(t, database.Unscoped(works.db.Read(t.Context())).Raw("SELECT name FROM users WHERE uid = 'u-anna'").Scan(&name).Error)
+		require.Equal(t, "a", name, "charged")
 		err = works.records.CloseProgram(t.Context(), program, late, func(database.Tx) error { return nil })
 		require.ErrorIs(t, err, record.ErrMissing)
 	})

@@ -21,7 +21,6 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
-	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -249,13 +248,6 @@ func TestCallsSentAsAWholeLeaveTheSame(t *testing.T) {
 	t.Parallel()
 	whole := leaveTheSame(t, 1, func(*world) {})
 	require.Greater(t, whole, int64(statesAtOnce/4), "ends of calls that were sent as a whole")
-}
-
-func TestTenThousandCallsSentAsAWholeLeaveTheSame(t *testing.T) {
-	t.Parallel()
-	testenv.Slow(t, "10,000 calls on two databases")
-	whole := leaveTheSame(t, 10_000/statesAtOnce, func(*world) {})
-	require.Greater(t, whole, int64(10_000/4), "ends of calls that were sent as a whole")
 }
 
 // A charge is not sent as a whole where there are plans: they may give credits
