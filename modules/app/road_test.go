@@ -165,6 +165,9 @@ func TestPackagesOfOtherToolchains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "gvisor" {
+				testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
+			}
 			files := foreign()
 			if name != "forkserver" {
 				delete(files, "__init__.py") // not everybody writes one
