@@ -61,6 +61,19 @@ func TestTheDocumentShowsAnExampleOfEverything(t *testing.T) {
 	require.Equal(t, "_rf_access", doc.Components.SecuritySchemes["session"].Value.Name)
 }
 
+// An empty required parameter counts as a missing one: the document says so.
+func TestRequiredParametersAreNotEmpty(t *testing.T) {
+	t.Parallel()
+	s := serve(t, databasetest.URL(t, database.SQLite))
+	for _, op := range operations(document(t, s)) {
+		for _, p := range op.Parameters {
+			if schema := p.Value.Schema.Value; p.Value.Required && p.Value.In == "query" && schema.Type.Is("string") && schema.Enum == nil {
+				require.Positive(t, schema.MinLength, "%s: %s", op.OperationID, p.Value.Name)
+			}
+		}
+	}
+}
+
 // The events of a run in which everything happens, and those of the golden
 // files, are as the document says.
 func TestEventsAreAsDocumented(t *testing.T) {

@@ -99,7 +99,7 @@ func (c controller) usage(ctx context.Context, who actor.Actor, in *httpapi.Page
 }
 
 type resultInput struct {
-	ResultID string `query:"resultId" required:"true" maxLength:"64"`
+	ResultID string `query:"resultId" required:"true" minLength:"1" maxLength:"64"`
 	Version  int    `query:"version" minimum:"-1" default:"-1" doc:"Version; all of them when left out"`
 }
 

@@ -66,7 +66,7 @@ type contentInput struct {
 }
 
 type sharedInput struct {
-	Token string `query:"token" required:"true" doc:"That of the link"`
+	Token string `query:"token" required:"true" minLength:"1" doc:"That of the link"`
 }
 
 // maxFields is room for the other parts of a form, in bytes.
