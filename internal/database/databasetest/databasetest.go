@@ -6,11 +6,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,14 +75,11 @@ func URL(t *testing.T, d database.Dialect) string {
 		return clone(t)
 	}
 	address := EmptyURL(t, d)
-	db, err := database.Open(t.Context(), database.Config{URL: address})
+	migrated, err := sqliteTemplate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
+	if err := os.WriteFile(strings.TrimPrefix(address, "sqlite:"), migrated, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return address
@@ -96,6 +96,21 @@ func EmptyURL(t *testing.T, d database.Dialect) string {
 	dropAfter(t, name)
 	return withDatabase(t, name)
 }
+
+// sqliteTemplate is the file of an empty, migrated SQLite database, made once for
+// the tests of a process.
+var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "portico-template-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	file := filepath.Join(folder, "portico.db")
+	if err := migrate(context.Background(), "sqlite:"+file); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
 
 // clone copies the template database, which is built once per content of the
 // migrations under a temporary name and renamed: a crash leaves no half-built
@@ -120,7 +135,9 @@ func clone(t *testing.T) string {
 		building := template + "_building"
 		exec(t, conn, "DROP DATABASE IF EXISTS "+building)
 		exec(t, conn, "CREATE DATABASE "+building)
-		migrate(t, withDatabase(t, building))
+		if err := migrate(t.Context(), withDatabase(t, building)); err != nil {
+			t.Fatal(err)
+		}
 		exec(t, conn, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, template))
 	}
 	exec(t, conn, fmt.Sprintf("SELECT pg_advisory_unlock(%d)", lockID))
@@ -131,18 +148,13 @@ func clone(t *testing.T) string {
 	return withDatabase(t, name)
 }
 
-func migrate(t *testing.T, address string) {
-	t.Helper()
-	db, err := database.Open(t.Context(), database.Config{URL: address})
+func migrate(ctx context.Context, address string) error {
+	db, err := database.Open(ctx, database.Config{URL: address})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if _, err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err = db.Migrate(ctx)
+	return errors.Join(err, db.Close())
 }
 
 func migrationsHash(t *testing.T) string {
