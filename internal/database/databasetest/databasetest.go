@@ -72,7 +72,7 @@ func OpenURL(t *testing.T, address string, notify func(topic string)) *database.
 func URL(t *testing.T, d database.Dialect) string {
 	t.Helper()
 	if d == database.Postgres {
-		return clone(t)
+		return lend(t)
 	}
 	address := EmptyURL(t, d)
 	migrated, err := sqliteTemplate()
@@ -111,42 +111,6 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	}
 	return os.ReadFile(file)
 })
-
-// clone copies the template database, which is built once per content of the
-// migrations under a temporary name and renamed: a crash leaves no half-built
-// template.
-func clone(t *testing.T) string {
-	t.Helper()
-	if name, ok := reused.take(); ok {
-		giveBack(t, name)
-		return withDatabase(t, name)
-	}
-	template := "template_" + migrationsHash(t)
-	conn := connect(t, server(t))
-	defer closeConn(t, conn)
-
-	const lockID = 7_012_022
-	exec(t, conn, fmt.Sprintf("SELECT pg_advisory_lock(%d)", lockID))
-	var exists bool
-	if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", template).Scan(&exists); err != nil {
-		t.Fatal(err)
-	}
-	if !exists {
-		building := template + "_building"
-		exec(t, conn, "DROP DATABASE IF EXISTS "+building)
-		exec(t, conn, "CREATE DATABASE "+building)
-		if err := migrate(t.Context(), withDatabase(t, building)); err != nil {
-			t.Fatal(err)
-		}
-		exec(t, conn, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, template))
-	}
-	exec(t, conn, fmt.Sprintf("SELECT pg_advisory_unlock(%d)", lockID))
-
-	name := "test_" + strings.ReplaceAll(ids.New("c"), "-", "_")
-	exec(t, conn, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY = FILE_COPY", name, template))
-	giveBack(t, name)
-	return withDatabase(t, name)
-}
 
 func migrate(ctx context.Context, address string) error {
 	db, err := database.Open(ctx, database.Config{URL: address})
@@ -202,21 +166,16 @@ func dropAfter(t *testing.T, name string) {
 	})
 }
 
+// drop needs a context of its own: that of a test has ended when its databases go.
 func drop(server, name string) error {
-	return run(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
-}
-
-// run executes statements over a connection of its own; the context of a test
-// has ended when its databases are cleaned up.
-func run(address, statements string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, address)
+	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, statements)
+	_, err = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 	return err
 }
 

@@ -1,9 +1,0 @@
-package tool_test
-
-import (
-	"testing"
-
-	"github.com/portico-run/portico/internal/database/databasetest"
-)
-
-func TestMain(m *testing.M) { databasetest.Reuse(m) }
