@@ -181,7 +181,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"rows.visible": "the user's own and everybody's, in one condition", "rows.Usable": "the same, joined with the inventory", "rows.Global": shared, "rows.UpdateGlobal": shared,
 		"rows.InsertToolset": insert, "rows.Inventory": shared, "rows.AnyInventory": shared, "rows.Inventories": shared,
 		"rows.InsertInventory": shared, "rows.UpdateInventory": shared, "rows.Methods": shared, "rows.AllMethods": shared,
-		"rows.InsertMethod": shared, "rows.UpdateMethod": shared,
+		"rows.InsertMethods": shared, "rows.UpdateMethod": shared, "rows.Schemas": shared, "rows.InsertSchemas": shared, "rows.DeleteSchemas": shared,
 	}
 	found := map[string]bool{}
 	for _, s := range sources(t) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/toolset/rows"
 )
@@ -75,7 +76,8 @@ func (e Entry) Listing(ctx context.Context) (Listing, error) {
 }
 
 // Methods reads the tools that the toolset's file lists, by name, with the
-// formulas of their prices.
+// formulas of their prices. Their schemas are as they are stored: see
+// Method.Shared.
 func (e Entry) Methods(ctx context.Context) ([]Method, error) {
 	h := e.service.db.Read(ctx)
 	stored, err := e.service.rows.Methods(h, e.Toolset.Key)
@@ -86,11 +88,16 @@ func (e Entry) Methods(ctx context.Context) ([]Method, error) {
 	if err != nil {
 		return nil, err
 	}
+	schemas, err := e.schemas(h)
+	if err != nil {
+		return nil, err
+	}
 	methods := make([]Method, len(stored))
 	for i, r := range stored {
 		if methods[i], err = methodOf(r); err != nil {
 			return nil, err
 		}
+		methods[i].Shared = schemas
 		for _, f := range formulas {
 			if f.Enabled && f.MethodName == r.Name {
 				methods[i].Rules = json.RawMessage(f.BillingRules)
@@ -101,6 +108,19 @@ func (e Entry) Methods(ctx context.Context) ([]Method, error) {
 		}
 	}
 	return methods, nil
+}
+
+// schemas are those that the tools share; nil where there are none.
+func (e Entry) schemas(h database.Handle) (shared.Schemas, error) {
+	stored, err := e.service.rows.Schemas(h, e.Toolset.Key)
+	if err != nil || len(stored) == 0 {
+		return nil, err
+	}
+	out := make(shared.Schemas, len(stored))
+	for _, r := range stored {
+		out[r.Name] = json.RawMessage(r.Definition)
+	}
+	return out, nil
 }
 
 func methodOf(r rows.Method) (Method, error) {

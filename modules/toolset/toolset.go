@@ -2,12 +2,14 @@ package toolset
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset/rows"
 )
@@ -86,7 +88,11 @@ type Method struct {
 	HTTPMethod string
 	Request    json.RawMessage // JSON Schema of the arguments
 	Response   json.RawMessage // JSON Schema of the result
-	Adapter    Adapter
+	// Shared are the schemas that Request and Response refer to; nil where both
+	// are whole. Whoever reads more of them than the names of arguments calls
+	// Whole.
+	Shared  shared.Schemas
+	Adapter Adapter
 	// Rules and TokenPricing are the formula of its price; empty for none.
 	Rules, TokenPricing json.RawMessage
 	// AllowedCallers is "direct", "code" or both with a comma; empty leaves it
@@ -97,6 +103,22 @@ type Method struct {
 	// Verbatim says that the executor returns results as they came. Others are
 	// decoded on their way, which takes many times their size in memory.
 	Verbatim bool
+}
+
+// Whole is the method with schemas that refer to nothing outside themselves.
+func (m Method) Whole() (Method, error) {
+	if m.Shared == nil {
+		return m, nil
+	}
+	var err error
+	if m.Request, err = m.Shared.Expand(nil, m.Request); err != nil {
+		return m, fmt.Errorf("schema of the arguments of %s: %w", m.Name, err)
+	}
+	if m.Response, err = m.Shared.Expand(nil, m.Response); err != nil {
+		return m, fmt.Errorf("schema of the result of %s: %w", m.Name, err)
+	}
+	m.Shared = nil
+	return m, nil
 }
 
 // Callers says who may call the method.

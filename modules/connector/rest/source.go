@@ -87,7 +87,11 @@ func (c *Connector) parse(ctx context.Context, e toolset.Entry) (parsed, error) 
 		return p, err
 	}
 	for i, m := range p.methods {
-		p.methods[i].Verbatim = m.Adapter.Polling == nil && !bytes.Contains(m.Response, []byte(omitFields))
+		if len(m.Rules) > 0 { // its price looks into the schemas
+			if p.methods[i], err = p.methods[i].Whole(); err != nil {
+				return p, toolset.Broken(key, err)
+			}
+		}
 	}
 	if p.prices, err = c.deps.Pricer.ParsePrices(listing.Prices, toolset.Priced(p.methods)); err != nil {
 		return p, toolset.Broken(key, fmt.Errorf("prices: %w", err))
@@ -98,7 +102,15 @@ func (c *Connector) parse(ctx context.Context, e toolset.Entry) (parsed, error) 
 
 // Method implements toolset.Source.
 func (c *Connector) Method(_ context.Context, t toolset.Toolset, name string) (toolset.Method, toolset.Credential, error) {
-	return t.Find(name)
+	m, credential, err := t.Find(name)
+	if err != nil {
+		return m, credential, err
+	}
+	if m, err = m.Whole(); err != nil {
+		return m, credential, toolset.Broken(t.Key, err)
+	}
+	m.Verbatim = m.Adapter.Polling == nil && !bytes.Contains(m.Response, []byte(omitFields))
+	return m, credential, nil
 }
 
 // List implements install.Lister.
@@ -115,6 +127,9 @@ func (c *Connector) Define(ctx context.Context, e toolset.Entry) (toolset.Defini
 	}
 	d := toolset.Definition{Key: e.Toolset.Key, Name: p.listing.Name, Description: p.listing.Description, Tools: []toolset.ToolDefinition{}}
 	for _, m := range p.methods {
+		if m, err = m.Whole(); err != nil {
+			return toolset.Definition{}, toolset.Broken(e.Toolset.Key, err)
+		}
 		tool := m.Definition()
 		if tool.InputSchema, err = toolset.WithFileTitle(m.Request); err != nil {
 			return toolset.Definition{}, toolset.Broken(e.Toolset.Key, fmt.Errorf("schema of %s: %w", m.Name, err))

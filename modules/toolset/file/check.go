@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/toolset"
@@ -31,6 +32,10 @@ type checker struct {
 	pricer    *price.Pricer
 	kinds     toolset.Kinds
 	problems  []Problem
+	// schemas are those of the toolset that is being checked, and buffer is where
+	// each method's are written out once, to see that they can be.
+	schemas shared.Schemas
+	buffer  []byte
 }
 
 func (c *checker) problem(line int, format string, args ...any) {
@@ -83,6 +88,8 @@ func (c *checker) check(s spec) item {
 	i.Credential = c.credential(s.Credential)
 	i.Egress = c.egress(s.Egress)
 	c.installation(s, &i)
+	c.schemas = c.sharedSchemas(s.Schemas)
+	i.Schemas = c.schemas
 	if kind, known := c.kinds.Offered(i.Type, i.Key); known && kind.Type != toolset.TypeRegular {
 		i.Prices = c.providedPrices(s)
 		if len(s.Methods) > 0 {
@@ -142,7 +149,7 @@ func (c *checker) tools(s spec, i *item) {
 		m := c.method(spec, i.Domain)
 		i.Methods = append(i.Methods, m)
 		if m.Name != "" && newest[m.Name].Version <= m.Version {
-			newest[m.Name] = m
+			newest[m.Name] = c.priced(m)
 		}
 	}
 	if kind, _ := c.kinds.Offered(i.Type, i.Key); len(kind.Keys) > 0 {

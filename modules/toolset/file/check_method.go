@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portico-run/portico/internal/schema/jsonschema"
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -15,9 +15,9 @@ func (c *checker) method(s methodSpec, domain string) toolset.Method {
 	m := toolset.Method{
 		Name: s.Name.value, Version: max(s.Version, 1), Description: s.Description.value,
 		Endpoint: c.expand(s.Endpoint.line, s.Endpoint.value), HTTPMethod: strings.ToUpper(s.Method.value), Adapter: s.Adapter.Adapter,
-		Request: c.schema(s.Request, "request", `{"type":"object"}`), Response: c.schema(s.Response, "response", `{}`),
+		Request: c.schema(s.Request, request, `{"type":"object"}`), Response: c.schema(s.Response, "response", `{}`),
 	}
-	m.AllowedCallers = c.callers(s)
+	m.Shared, m.AllowedCallers = c.schemas, c.callers(s)
 	m.Rules, m.TokenPricing = c.formula(s, m)
 	switch {
 	case m.Name == "":
@@ -90,6 +90,9 @@ func (c *checker) endpoint(s methodSpec, m toolset.Method, domain string) {
 	}
 }
 
+// request is what files call the schema of the arguments.
+const request = "request"
+
 // schema reads a schema; absent is what it is where the file has none: of a
 // response nothing is known then.
 func (c *checker) schema(t tree, name, absent string) json.RawMessage {
@@ -98,7 +101,10 @@ func (c *checker) schema(t tree, name, absent string) json.RawMessage {
 	}
 	raw, err := toJSON(t.node)
 	if err == nil {
-		_, err = jsonschema.Compile(raw)
+		err = c.compiles(raw)
+	}
+	if err == nil && name == request && shared.IsReference(raw) {
+		raw = slices.Clone(c.buffer) // names of arguments are read where they are stored
 	}
 	if err != nil {
 		c.problem(t.node.Line, "%s is not a valid JSON Schema: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))

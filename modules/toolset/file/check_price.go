@@ -31,6 +31,23 @@ func (c *checker) prices(s spec, methods []toolset.Method) json.RawMessage {
 	return raw
 }
 
+// priced is a method as its price is checked: a formula looks into its schemas.
+func (c *checker) priced(m toolset.Method) toolset.Method {
+	if len(m.Rules) == 0 {
+		return m
+	}
+	return c.whole(m)
+}
+
+// whole is a method whose schemas were checked before.
+func (c *checker) whole(m toolset.Method) toolset.Method {
+	whole, err := m.Whole()
+	if err != nil {
+		return m
+	}
+	return whole
+}
+
 // providedPrices checks what the tools of a provider cost: nothing said is the
 // provider's usual price. Rates are looked for when the file is applied.
 func (c *checker) providedPrices(s spec) json.RawMessage {
@@ -63,7 +80,8 @@ func (c *checker) formula(s methodSpec, m toolset.Method) (rules, tokens json.Ra
 		err = d.Decode(&in)
 	}
 	if err == nil {
-		_, err = c.pricer.ParseFormula(in.Rules, in.TokenPricing, m.Request, m.Response)
+		whole := c.whole(m)
+		_, err = c.pricer.ParseFormula(in.Rules, in.TokenPricing, whole.Request, whole.Response)
 	}
 	if err != nil {
 		for message := range strings.SplitSeq(err.Error(), "\n") {

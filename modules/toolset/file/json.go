@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/portico-run/portico/internal/schema/shared"
 )
 
 // maxNesting bounds how deep a schema in a file may be nested. Aliases count
@@ -14,7 +16,7 @@ const maxNesting = 100
 
 // maxSchema bounds the JSON form of a schema, in bytes, so that aliases of
 // aliases cannot grow without end.
-const maxSchema = 1 << 20
+const maxSchema = shared.MaxSize
 
 // toJSON writes a YAML tree as JSON. The order of the keys stays: it is the
 // order of the parameters in the generated SDK.

@@ -54,6 +54,7 @@ type spec struct {
 	AuthPatterns tree              `yaml:"authPatterns"`
 	ConfigItems  tree              `yaml:"configItems"`
 	Config       tree              `yaml:"config"`
+	Schemas      map[string]tree   `yaml:"schemas"`
 	Methods      []methodSpec      `yaml:"methods"`
 
 	form
@@ -109,7 +110,7 @@ func (f *form) keep(n *yaml.Node, err error) error {
 func (s *spec) UnmarshalYAML(n *yaml.Node) error {
 	type plain spec
 	return s.keep(n, strict(n, (*plain)(s), "key", "name", "domain", "labels", "descriptions", "type", "authType", "enabled",
-		"global", "credential", "egress", "billing", "authPatterns", "configItems", "config", "methods"))
+		"global", "credential", "egress", "billing", "authPatterns", "configItems", "config", "schemas", "methods"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.

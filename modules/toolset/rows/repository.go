@@ -13,7 +13,7 @@ import (
 )
 
 // Repository is the tables toolsets, toolset_inventory, tool_methods,
-// tool_billing and mcp_servers.
+// tool_schemas, tool_billing and mcp_servers.
 type Repository struct{}
 
 // Toolset is a toolset that a user has installed, or one of everybody.
@@ -216,9 +216,12 @@ func (Repository) AllMethods(h database.Handle, key string) ([]Method, error) {
 	return rows, database.Unscoped(h).Where("inventory_key = ?", key).Order("pk").Find(&rows).Error
 }
 
-// InsertMethod writes a new method.
-func (Repository) InsertMethod(tx database.Tx, r Method) error {
-	return database.Unscoped(tx.Handle).Create(&r).Error
+// batch is how many rows one statement inserts.
+const batch = 50
+
+// InsertMethods writes new methods.
+func (Repository) InsertMethods(tx database.Tx, rows []Method) error {
+	return database.Unscoped(tx.Handle).CreateInBatches(rows, batch).Error
 }
 
 // UpdateMethod changes a method; operators only.

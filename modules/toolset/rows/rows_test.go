@@ -11,7 +11,7 @@ import (
 func TestRows(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		for _, row := range []any{rows.Toolset{}, rows.Inventory{}, rows.Method{}, rows.Server{}, rows.Formula{}} {
+		for _, row := range []any{rows.Toolset{}, rows.Inventory{}, rows.Method{}, rows.Server{}, rows.Formula{}, rows.Schema{}} {
 			databasetest.CheckRow(t, db, row)
 		}
 	})

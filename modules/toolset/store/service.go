@@ -73,6 +73,7 @@ func (s *Service) applyItem(tx database.Tx, i Spec) (created, changed bool, err 
 		}
 	}
 	steps := []func() (bool, error){
+		func() (bool, error) { return s.applySchemas(tx, i) },
 		func() (bool, error) { return s.applyMethods(tx, i, now) },
 		func() (bool, error) { return s.applyFormulas(tx, i, now) },
 		func() (bool, error) { return s.applyGlobal(tx, i, now) },
@@ -153,6 +154,7 @@ func (s *Service) applyMethods(tx database.Tx, i Spec, now time.Time) (changed b
 	for _, r := range stored {
 		left[methodKey{r.Name, r.VersionID}] = r
 	}
+	var added []rows.Method
 	for _, m := range i.Methods {
 		want, err := rowOf(i.Key, m, now)
 		if err != nil {
@@ -161,10 +163,7 @@ func (s *Service) applyMethods(tx database.Tx, i Spec, now time.Time) (changed b
 		before, ok := left[methodKey{m.Name, m.Version}]
 		delete(left, methodKey{m.Name, m.Version})
 		if !ok {
-			changed = true
-			if err := s.rows.InsertMethod(tx, want); err != nil {
-				return false, err
-			}
+			added = append(added, want)
 			continue
 		}
 		if columns := changes(methodColumns(before), methodColumns(want)); len(columns) > 0 {
@@ -184,7 +183,10 @@ func (s *Service) applyMethods(tx database.Tx, i Spec, now time.Time) (changed b
 			return false, err
 		}
 	}
-	return changed, nil
+	if len(added) == 0 {
+		return changed, nil
+	}
+	return true, s.rows.InsertMethods(tx, added)
 }
 
 // applyFormulas keeps the prices that depend on the call. A formula that is no

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/install"
 )
@@ -32,4 +33,6 @@ type Spec struct {
 	Items    []install.Item
 	Config   map[string]any
 	Methods  []toolset.Method
+	// Schemas are those that the schemas of Methods refer to; nil for none.
+	Schemas shared.Schemas
 }

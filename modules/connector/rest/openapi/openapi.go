@@ -2,9 +2,11 @@
 package openapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -38,8 +40,14 @@ type Toolset struct {
 }
 
 // Convert reads a document. It loads nothing that the document refers to
-// elsewhere.
+// elsewhere. Where the file would be long, it has the schemas that the document
+// names once, and tools that refer to them.
 func Convert(ctx context.Context, document []byte, o Options) (Toolset, error) {
+	return convert(ctx, document, o, maxInline)
+}
+
+// convert is Convert with another bound than maxInline.
+func convert(ctx context.Context, document []byte, o Options, inline int) (Toolset, error) {
 	loader := openapi3.NewLoader()
 	loader.Context = ctx
 	doc, err := loader.LoadFromData(document)
@@ -49,13 +57,18 @@ func Convert(ctx context.Context, document []byte, o Options) (Toolset, error) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.") {
 		return Toolset{}, errors.New("the document is not OpenAPI 3")
 	}
-	c := &converter{options: o, doc: doc}
+	c := &converter{options: o, doc: doc, inline: inline}
 	out, err := c.toolset()
+	if errors.Is(err, errManySchemas) {
+		c = &converter{options: o, doc: doc, shares: newShares()}
+		out, err = c.toolset()
+	}
 	if err != nil {
 		return Toolset{}, err
 	}
-	text, err := yaml.Marshal(out)
-	return Toolset{File: text, Methods: len(out.Methods), Warnings: c.warnings}, err
+	c.doc, doc = nil, nil // the text needs memory, too
+	text, err := out.text()
+	return Toolset{File: text, Methods: len(out.methods), Warnings: c.warnings}, err
 }
 
 // file is a toolset file.
@@ -67,7 +80,50 @@ type file struct {
 	Credential   *credential       `yaml:"credential,omitempty"`
 	Egress       *egress           `yaml:"egress,omitempty"`
 	Billing      string            `yaml:"billing"`
-	Methods      []method          `yaml:"methods"`
+
+	schemas map[string]schema
+	methods []written
+}
+
+// written is a method as text.
+type written struct {
+	name string
+	text []byte
+}
+
+// text writes the file piece by piece: the encoder keeps all that it has
+// written of one.
+func (f file) text() ([]byte, error) {
+	out, err := yaml.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range slices.Sorted(maps.Keys(f.schemas)) {
+		if i == 0 {
+			out = append(out, "schemas:\n"...)
+		}
+		piece, err := yaml.Marshal(map[string]schema{name: f.schemas[name]})
+		if err != nil {
+			return nil, err
+		}
+		out = indent(out, piece)
+	}
+	out = append(out, "methods:\n"...)
+	for _, m := range f.methods {
+		out = indent(out, m.text)
+	}
+	return out, nil
+}
+
+// indent appends lines of YAML as part of what is above them.
+func indent(out, lines []byte) []byte {
+	for line := range bytes.Lines(lines) {
+		if len(line) > 1 {
+			out = append(out, "    "...)
+		}
+		out = append(out, line...)
+	}
+	return out
 }
 
 type egress struct {
@@ -103,6 +159,10 @@ type converter struct {
 	options  Options
 	doc      *openapi3.T
 	warnings []string
+	// written counts the schemas of the file so far, of which there are at most
+	// inline unless shares takes those that the document names, each once.
+	written, inline int
+	shares          *shares
 }
 
 func (c *converter) warn(format string, args ...any) {
@@ -132,26 +192,36 @@ func (c *converter) toolset() (file, error) {
 		for _, verb := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			if op := item.GetOperation(verb); op != nil && c.chosen(op) {
 				m, err := c.method(path, verb, item, op)
+				if c.full() {
+					err = errManySchemas
+				}
 				if err != nil {
 					return out, fmt.Errorf("%s %s: %w", verb, path, err)
 				}
-				out.Methods = append(out.Methods, m)
+				text, err := yaml.Marshal([]method{m})
+				if err != nil {
+					return out, err
+				}
+				out.methods = append(out.methods, written{m.Name, text})
 			}
 		}
 	}
-	slices.SortFunc(out.Methods, func(a, b method) int { return strings.Compare(a.Name, b.Name) })
-	for i := 1; i < len(out.Methods); i++ {
-		if out.Methods[i].Name == out.Methods[i-1].Name {
-			return out, fmt.Errorf("two operations are called %q", out.Methods[i].Name)
+	slices.SortFunc(out.methods, func(a, b written) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(out.methods); i++ {
+		if out.methods[i].name == out.methods[i-1].name {
+			return out, fmt.Errorf("two operations are called %q", out.methods[i].name)
 		}
 	}
 	for _, id := range c.options.Operations {
-		if !slices.ContainsFunc(out.Methods, func(m method) bool { return m.Name == nameOf(id) }) {
+		if !slices.ContainsFunc(out.methods, func(m written) bool { return m.name == nameOf(id) }) {
 			return out, fmt.Errorf("there is no operation %q", id)
 		}
 	}
-	if len(out.Methods) == 0 {
+	if len(out.methods) == 0 {
 		return out, errors.New("no operation of the document is chosen")
+	}
+	if c.shares != nil {
+		out.schemas = c.shares.schemas
 	}
 	return out, nil
 }
