@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset"
@@ -65,6 +66,7 @@ func mail() store.Spec {
 		Prices:   json.RawMessage(`2`),
 		Patterns: []install.Pattern{{Type: toolset.AuthCredentials, CredentialItems: []install.Item{{Key: "apiKey", InputMode: "text", Required: true}}}},
 		Items:    []install.Item{{Key: "region", InputMode: "text"}}, Config: map[string]any{"region": "eu"},
+		Schemas: shared.Schemas{"Letter": json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`), "Text": json.RawMessage(`{"type":"string"}`)},
 		Methods: []toolset.Method{
 			{Name: "send", Version: 1, Description: "Sends", Endpoint: "/send", HTTPMethod: "POST", Request: json.RawMessage(`{"type":"object"}`), Response: json.RawMessage(`{}`)},
 			{Name: "read", Version: 1, Endpoint: "/read", HTTPMethod: "GET", Request: json.RawMessage(`{"type":"object"}`), Response: json.RawMessage(`{}`)},

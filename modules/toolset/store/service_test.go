@@ -44,9 +44,12 @@ func TestStoreNoticesEveryChange(t *testing.T) {
 			"prices of tokens": func(s *store.Spec) {
 				s.Methods[0].Rules, s.Methods[0].TokenPricing = json.RawMessage(`[2]`), json.RawMessage(`{"inputPer1MUsd":2}`)
 			},
-			"one method less": func(s *store.Spec) { s.Methods = s.Methods[:1] },
-			"switched off":    func(s *store.Spec) { s.Enabled = false },
-			"nobody's":        func(s *store.Spec) { s.Global = false },
+			"a schema that tools share": func(s *store.Spec) { s.Schemas["Letter"] = json.RawMessage(`{"type":"object"}`) },
+			"a schema more":             func(s *store.Spec) { s.Schemas["Note"] = json.RawMessage(`{}`) },
+			"no schemas":                func(s *store.Spec) { s.Schemas = nil },
+			"one method less":           func(s *store.Spec) { s.Methods = s.Methods[:1] },
+			"switched off":              func(s *store.Spec) { s.Enabled = false },
+			"nobody's":                  func(s *store.Spec) { s.Global = false },
 		} {
 			spec := mail()
 			f.store(spec)
