@@ -111,7 +111,7 @@ func (e Entry) Methods(ctx context.Context) ([]Method, error) {
 }
 
 // schemas are those that the tools share; nil where there are none.
-func (e Entry) schemas(h database.Handle) (shared.Schemas, error) {
+func (e Entry) schemas(h database.Handle) (*shared.Set, error) {
 	stored, err := e.service.rows.Schemas(h, e.Toolset.Key)
 	if err != nil || len(stored) == 0 {
 		return nil, err
@@ -120,7 +120,7 @@ func (e Entry) schemas(h database.Handle) (shared.Schemas, error) {
 	for _, r := range stored {
 		out[r.Name] = json.RawMessage(r.Definition)
 	}
-	return out, nil
+	return &shared.Set{Schemas: out}, nil
 }
 
 func methodOf(r rows.Method) (Method, error) {

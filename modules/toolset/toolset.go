@@ -88,10 +88,10 @@ type Method struct {
 	HTTPMethod string
 	Request    json.RawMessage // JSON Schema of the arguments
 	Response   json.RawMessage // JSON Schema of the result
-	// Shared are the schemas that Request and Response refer to; nil where both
+	// Shared has the schemas that Request and Response refer to; nil where both
 	// are whole. Whoever reads more of them than the names of arguments calls
-	// Whole.
-	Shared  shared.Schemas
+	// Whole or Callable.
+	Shared  *shared.Set
 	Adapter Adapter
 	// Rules and TokenPricing are the formula of its price; empty for none.
 	Rules, TokenPricing json.RawMessage
@@ -110,11 +110,24 @@ func (m Method) Whole() (Method, error) {
 	if m.Shared == nil {
 		return m, nil
 	}
+	return m.write(func(schema json.RawMessage) (json.RawMessage, error) { return m.Shared.Schemas.Expand(nil, schema) })
+}
+
+// Callable is Whole for one method that is called now: the next call of it takes
+// what this one has written. Nobody changes its schemas.
+func (m Method) Callable() (Method, error) {
+	if m.Shared == nil {
+		return m, nil
+	}
+	return m.write(m.Shared.Remember)
+}
+
+func (m Method) write(expand func(schema json.RawMessage) (json.RawMessage, error)) (Method, error) {
 	var err error
-	if m.Request, err = m.Shared.Expand(nil, m.Request); err != nil {
+	if m.Request, err = expand(m.Request); err != nil {
 		return m, fmt.Errorf("schema of the arguments of %s: %w", m.Name, err)
 	}
-	if m.Response, err = m.Shared.Expand(nil, m.Response); err != nil {
+	if m.Response, err = expand(m.Response); err != nil {
 		return m, fmt.Errorf("schema of the result of %s: %w", m.Name, err)
 	}
 	m.Shared = nil

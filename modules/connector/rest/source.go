@@ -106,7 +106,7 @@ func (c *Connector) Method(_ context.Context, t toolset.Toolset, name string) (t
 	if err != nil {
 		return m, credential, err
 	}
-	if m, err = m.Whole(); err != nil {
+	if m, err = m.Callable(); err != nil {
 		return m, credential, toolset.Broken(t.Key, err)
 	}
 	m.Verbatim = m.Adapter.Polling == nil && !bytes.Contains(m.Response, []byte(omitFields))

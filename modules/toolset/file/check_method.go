@@ -17,7 +17,10 @@ func (c *checker) method(s methodSpec, domain string) toolset.Method {
 		Endpoint: c.expand(s.Endpoint.line, s.Endpoint.value), HTTPMethod: strings.ToUpper(s.Method.value), Adapter: s.Adapter.Adapter,
 		Request: c.schema(s.Request, request, `{"type":"object"}`), Response: c.schema(s.Response, "response", `{}`),
 	}
-	m.Shared, m.AllowedCallers = c.schemas, c.callers(s)
+	m.AllowedCallers = c.callers(s)
+	if c.schemas != nil {
+		m.Shared = &shared.Set{Schemas: c.schemas}
+	}
 	m.Rules, m.TokenPricing = c.formula(s, m)
 	switch {
 	case m.Name == "":
