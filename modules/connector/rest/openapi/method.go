@@ -18,7 +18,7 @@ func (c *converter) method(path, verb string, item *openapi3.PathItem, op *opena
 		m.Name = nameOf(strings.ToLower(verb) + "_" + path)
 	}
 	b := &builder{converter: c, method: &m, properties: schema{}, adapter: &adapter{}}
-	for _, p := range slices.Concat(item.Parameters, op.Parameters) {
+	for _, p := range parameters(item, op) {
 		if err := b.parameter(p.Value); err != nil {
 			return m, err
 		}
@@ -38,6 +38,24 @@ func (c *converter) method(path, verb string, item *openapi3.PathItem, op *opena
 	}
 	m.Response = c.response(op)
 	return m, nil
+}
+
+// parameters are those of a path and of one of its operations. The operation's
+// takes the place of the path's that has its name and is in the same part of the
+// request.
+func parameters(item *openapi3.PathItem, op *openapi3.Operation) openapi3.Parameters {
+	all := slices.Clone(item.Parameters)
+	for _, own := range op.Parameters {
+		i := slices.IndexFunc(item.Parameters, func(p *openapi3.ParameterRef) bool {
+			return p.Value != nil && own.Value != nil && p.Value.Name == own.Value.Name && p.Value.In == own.Value.In
+		})
+		if i < 0 {
+			all = append(all, own)
+		} else {
+			all[i] = own
+		}
+	}
+	return all
 }
 
 // builder collects the parameters of one method.

@@ -81,3 +81,34 @@ func TestMistakes(t *testing.T) {
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "root:")
 }
+
+// A parameter of an operation replaces that of its path with the same name in
+// the same part of the request, and no other one.
+func TestParameterOfAnOperationReplacesThatOfItsPath(t *testing.T) {
+	t.Parallel()
+	document := func(in string) []byte {
+		return []byte(`{"openapi":"3.0.3","info":{"title":"a","version":"1"},"servers":[{"url":"https://a.example.com"}],"paths":{"/pets/{id}":{
+			"parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"string"},"description":"Of the path"},{"name":"limit","in":"query","schema":{"type":"string"}}],
+			"post":{"operationId":"send","parameters":[{"name":"limit","in":"` + in + `","required":true,"schema":{"type":"integer"}}],"responses":{"200":{"description":"ok"}}}}}}`)
+	}
+	got, err := openapi.Convert(t.Context(), document("query"), openapi.Options{Key: "a", Price: "0"})
+	require.NoError(t, err)
+	require.Contains(t, string(got.File), `
+      adapter:
+        queryParameters:
+            - limit
+      request:
+        additionalProperties: false
+        properties:
+            id:
+                description: Of the path
+                type: string
+            limit:
+                type: integer
+        required:
+            - id
+            - limit
+`)
+	_, err = openapi.Convert(t.Context(), document("header"), openapi.Options{Key: "a", Price: "0"})
+	require.ErrorContains(t, err, `two parameters are called "limit"`)
+}
