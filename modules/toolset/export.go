@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -34,8 +35,8 @@ func (m Method) Definition() ToolDefinition {
 
 // outputOf is the schema of a method's result, if it says anything.
 func outputOf(m Method) json.RawMessage {
-	members, err := jsontree.Members(m.Response)
-	if err != nil || len(members) == 0 {
+	text := bytes.TrimSpace(m.Response)
+	if !json.Valid(text) || text[0] != '{' || len(bytes.TrimSpace(text[1:len(text)-1])) == 0 {
 		return nil
 	}
 	return m.Response

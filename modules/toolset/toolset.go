@@ -110,7 +110,7 @@ func (m Method) Whole() (Method, error) {
 	if m.Shared == nil {
 		return m, nil
 	}
-	return m.write(func(schema json.RawMessage) (json.RawMessage, error) { return m.Shared.Schemas.Expand(nil, schema) })
+	return m.Expanded(func(schema json.RawMessage) (json.RawMessage, error) { return m.Shared.Schemas.Expand(nil, schema) })
 }
 
 // Callable is Whole for one method that is called now: the next call of it takes
@@ -119,10 +119,11 @@ func (m Method) Callable() (Method, error) {
 	if m.Shared == nil {
 		return m, nil
 	}
-	return m.write(m.Shared.Remember)
+	return m.Expanded(m.Shared.Remember)
 }
 
-func (m Method) write(expand func(schema json.RawMessage) (json.RawMessage, error)) (Method, error) {
+// Expanded is Whole with another function that writes a schema out.
+func (m Method) Expanded(expand func(schema json.RawMessage) (json.RawMessage, error)) (Method, error) {
 	var err error
 	if m.Request, err = expand(m.Request); err != nil {
 		return m, fmt.Errorf("schema of the arguments of %s: %w", m.Name, err)

@@ -51,6 +51,12 @@ func memberOf(text []byte, name string) ([]byte, bool) {
 // value is that of the member of a name.
 func value(members []span, name string) ([]byte, bool) {
 	for _, m := range members {
+		if plain := bytes.IndexByte(m.name, '\\') < 0; plain && len(m.name) >= 2 {
+			if string(m.name[1:len(m.name)-1]) == name {
+				return m.value, true
+			}
+			continue
+		}
 		if have, err := text(m.name); err == nil && have == name {
 			return m.value, true
 		}
@@ -59,27 +65,30 @@ func value(members []span, name string) ([]byte, bool) {
 }
 
 // membersOf splits an object of valid JSON.
-func membersOf(text []byte) ([]span, error) {
-	parts, err := split(text, '{', '}')
-	if err != nil || len(parts)%2 != 0 {
-		return nil, errForm
+func membersOf(text []byte) ([]span, error) { return split(nil, text, '{', '}') }
+
+// members is membersOf in memory that the expander uses again.
+func (e *expander) members(text []byte) ([]span, error) { return e.parts(text, '{', '}') }
+
+// items splits a list; its items have no names.
+func (e *expander) items(text []byte) ([]span, error) { return e.parts(text, '[', ']') }
+
+func (e *expander) parts(text []byte, open, end byte) ([]span, error) {
+	before := len(e.spans)
+	all, err := split(e.spans, text, open, end)
+	if err != nil {
+		return nil, err
 	}
-	members := make([]span, 0, len(parts)/2)
-	for i := 0; i < len(parts); i += 2 {
-		members = append(members, span{parts[i], parts[i+1]})
-	}
-	return members, nil
+	e.spans = all
+	return all[before:len(all):len(all)], nil
 }
 
-func itemsOf(text []byte) ([][]byte, error) { return split(text, '[', ']') }
-
-// split returns what stands between the commas and colons of an object or a
-// list.
-func split(text []byte, open, end byte) ([][]byte, error) {
+// split appends the members of an object, or the items of a list.
+func split(spans []span, text []byte, open, end byte) ([]span, error) {
 	if len(text) < 2 || text[0] != open || text[len(text)-1] != end {
 		return nil, errForm
 	}
-	var parts [][]byte
+	var name []byte
 	depth, from := 0, 1
 	for i := 1; i < len(text)-1; i++ {
 		switch text[i] {
@@ -89,20 +98,23 @@ func split(text []byte, open, end byte) ([][]byte, error) {
 			depth++
 		case '}', ']':
 			depth--
-		case ',', ':':
+		case ':':
 			if depth == 0 {
-				parts = append(parts, bytes.TrimSpace(text[from:i]))
-				from = i + 1
+				name, from = bytes.TrimSpace(text[from:i]), i+1
+			}
+		case ',':
+			if depth == 0 {
+				spans, from = append(spans, span{name, bytes.TrimSpace(text[from:i])}), i+1
 			}
 		}
 	}
 	if last := bytes.TrimSpace(text[from : len(text)-1]); len(last) > 0 {
-		parts = append(parts, last)
+		spans = append(spans, span{name, last})
 	}
 	if depth != 0 {
 		return nil, errForm
 	}
-	return parts, nil
+	return spans, nil
 }
 
 // closing is where the string ends that begins at i.

@@ -1,9 +1,36 @@
 package shared
 
 import (
+	"bytes"
 	"encoding/json"
 	"sync"
 )
+
+// Writer writes many schemas of one toolset, those that are the same once.
+type Writer struct {
+	expander expander
+	written  map[string]json.RawMessage
+}
+
+// NewWriter returns a writer for schemas that refer to shared ones.
+func NewWriter(s Schemas) *Writer {
+	return &Writer{expander: expander{schemas: s}, written: map[string]json.RawMessage{}}
+}
+
+// Write is Expand. The caller does not change what it returns.
+func (w *Writer) Write(schema json.RawMessage) (json.RawMessage, error) {
+	if whole, ok := w.written[string(schema)]; ok {
+		return whole, nil
+	}
+	e := &w.expander
+	e.out, e.spans, e.within = e.out[:0], e.spans[:0], e.within[:0]
+	if err := e.root(schema); err != nil {
+		return nil, err
+	}
+	whole := bytes.Clone(e.out)
+	w.written[string(schema)] = whole
+	return whole, nil
+}
 
 // Set is the schemas that the tools of one toolset share. It remembers what was
 // written out lately. It is safe for concurrent use.
@@ -28,7 +55,7 @@ func (s *Set) Remember(schema json.RawMessage) (json.RawMessage, error) {
 	if ok {
 		return found, nil
 	}
-	whole, err := s.Schemas.Expand(nil, schema)
+	whole, err := NewWriter(s.Schemas).Write(schema)
 	if err != nil {
 		return nil, err
 	}

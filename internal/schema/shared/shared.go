@@ -94,6 +94,7 @@ type expander struct {
 	// within are the schemas that are being written, outermost first: the name of
 	// a shared one, or the empty text.
 	within []string
+	spans  []span
 
 	// properties are those of shared schemas that were looked for, by their names.
 	properties map[string][]span
@@ -132,7 +133,7 @@ func (e *expander) root(text []byte) error {
 		e.out = append(e.out, text...)
 		return e.full()
 	}
-	members, err := membersOf(text)
+	members, err := e.members(text)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (e *expander) schema(text []byte) error {
 		e.out = append(e.out, text...)
 		return e.full()
 	}
-	members, err := membersOf(text)
+	members, err := e.members(text)
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (e *expander) content(text []byte) error {
 	if len(text) == 0 || text[0] != '{' {
 		return e.schema(text)
 	}
-	members, err := membersOf(text)
+	members, err := e.members(text)
 	if err != nil {
 		return err
 	}
@@ -293,7 +294,7 @@ func (e *expander) oneOrList(value []byte) error {
 	if len(value) == 0 || value[0] != '[' {
 		return e.schema(value)
 	}
-	items, err := itemsOf(value)
+	items, err := e.items(value)
 	if err != nil {
 		return err
 	}
@@ -302,7 +303,7 @@ func (e *expander) oneOrList(value []byte) error {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		if err := e.schema(item); err != nil {
+		if err := e.schema(item.value); err != nil {
 			return err
 		}
 	}
@@ -311,7 +312,7 @@ func (e *expander) oneOrList(value []byte) error {
 }
 
 func (e *expander) named(value []byte) error {
-	members, err := membersOf(value)
+	members, err := e.members(value)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -126,15 +127,21 @@ func (c *Connector) Define(ctx context.Context, e toolset.Entry) (toolset.Defini
 		return toolset.Definition{}, err
 	}
 	d := toolset.Definition{Key: e.Toolset.Key, Name: p.listing.Name, Description: p.listing.Description, Tools: []toolset.ToolDefinition{}}
+	var writer *shared.Writer
 	for _, m := range p.methods {
-		if m, err = m.Whole(); err != nil {
-			return toolset.Definition{}, toolset.Broken(e.Toolset.Key, err)
-		}
-		tool := m.Definition()
-		if tool.InputSchema, err = toolset.WithFileTitle(m.Request); err != nil {
+		// The parameter comes first: the schema is shorter then.
+		if m.Request, err = toolset.WithFileTitle(m.Request); err != nil {
 			return toolset.Definition{}, toolset.Broken(e.Toolset.Key, fmt.Errorf("schema of %s: %w", m.Name, err))
 		}
-		d.Tools = append(d.Tools, tool)
+		if m.Shared != nil {
+			if writer == nil {
+				writer = shared.NewWriter(m.Shared.Schemas)
+			}
+			if m, err = m.Expanded(writer.Write); err != nil {
+				return toolset.Definition{}, toolset.Broken(e.Toolset.Key, err)
+			}
+		}
+		d.Tools = append(d.Tools, m.Definition())
 	}
 	return d, nil
 }

@@ -33,9 +33,11 @@ type checker struct {
 	kinds     toolset.Kinds
 	problems  []Problem
 	// schemas are those of the toolset that is being checked, and buffer is where
-	// each method's are written out once, to see that they can be.
-	schemas shared.Schemas
-	buffer  []byte
+	// each method's are written out once, to see that they can be. compiled has
+	// those with which nothing is wrong.
+	schemas  shared.Schemas
+	buffer   []byte
+	compiled map[string]bool
 }
 
 func (c *checker) problem(line int, format string, args ...any) {
@@ -88,7 +90,7 @@ func (c *checker) check(s spec) item {
 	i.Credential = c.credential(s.Credential)
 	i.Egress = c.egress(s.Egress)
 	c.installation(s, &i)
-	c.schemas = c.sharedSchemas(s.Schemas)
+	c.schemas, c.compiled = c.sharedSchemas(s.Schemas), map[string]bool{}
 	i.Schemas = c.schemas
 	if kind, known := c.kinds.Offered(i.Type, i.Key); known && kind.Type != toolset.TypeRegular {
 		i.Prices = c.providedPrices(s)

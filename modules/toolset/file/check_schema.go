@@ -60,7 +60,11 @@ func (c *checker) compiles(raw json.RawMessage) error {
 		_, err := jsonschema.Compile(raw)
 		return err
 	}
+	if c.compiled[string(raw)] && !shared.IsReference(raw) {
+		return nil
+	}
 	_, err := compilesAlone(raw)
+	c.compiled[string(raw)] = err == nil
 	if err == nil {
 		c.buffer, err = c.schemas.Expand(c.buffer[:0], raw)
 	}
