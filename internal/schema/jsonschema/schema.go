@@ -100,11 +100,16 @@ func (s *Schema) Check(value map[string]any) Problems {
 type Cache struct {
 	mu      sync.Mutex
 	schemas map[string]*Schema
+	size    int // of the texts, in bytes
 }
 
-// cacheSize bounds the cache; schemas change with deployments, not requests,
+// Bounds of the cache, in schemas and in bytes of their texts; a compiled schema
+// takes several times its text. Schemas change with deployments, not requests,
 // so that starting afresh is rare and cheap.
-const cacheSize = 4096
+const (
+	cacheSize  = 4096
+	cacheBytes = 8 << 20
+)
 
 // Get returns the compiled schema.
 func (c *Cache) Get(raw json.RawMessage) (*Schema, error) {
@@ -117,9 +122,10 @@ func (c *Cache) Get(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.schemas == nil || len(c.schemas) >= cacheSize {
-		c.schemas = make(map[string]*Schema)
+	if c.schemas == nil || len(c.schemas) >= cacheSize || c.size+len(raw) > cacheBytes {
+		c.schemas, c.size = make(map[string]*Schema), 0
 	}
 	c.schemas[string(raw)] = s
+	c.size += len(raw)
 	return s, nil
 }

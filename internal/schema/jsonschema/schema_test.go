@@ -2,6 +2,7 @@ package jsonschema_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -152,4 +153,25 @@ func TestCacheCompilesOnce(t *testing.T) {
 	require.Same(t, a, b)
 	_, err = c.Get(json.RawMessage(`{`))
 	require.Error(t, err)
+}
+
+// Large schemas do not stay in memory because there are few of them.
+func TestCacheIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	large := func(n int) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"description":"%d%s"}`, n, strings.Repeat("x", 1<<20)))
+	}
+	var c jsonschema.Cache
+	first, err := c.Get(large(0))
+	require.NoError(t, err)
+	again, err := c.Get(large(0))
+	require.NoError(t, err)
+	require.Same(t, first, again)
+	for n := range 8 {
+		_, err = c.Get(large(n + 1))
+		require.NoError(t, err)
+	}
+	again, err = c.Get(large(0))
+	require.NoError(t, err)
+	require.NotSame(t, first, again)
 }

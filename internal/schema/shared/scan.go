@@ -11,10 +11,15 @@ type span struct{ name, value []byte }
 
 // holds says of the keywords with schemas in them what they hold. Whatever is
 // in other members is no schema.
-var holds = map[string]int{
-	`"items"`: one, `"additionalItems"`: one, `"additionalProperties"`: one, `"not"`: one, `"if"`: one, `"then"`: one, `"else"`: one, `"contains"`: one,
-	`"propertyNames"`: one, `"unevaluatedItems"`: one, `"unevaluatedProperties"`: one, `"oneOf"`: one, `"anyOf"`: one, `"allOf"`: one, `"prefixItems"`: one,
-	`"properties"`: named, `"patternProperties"`: named, `"$defs"`: named, `"definitions"`: named, `"dependentSchemas"`: named,
+func holds(keyword []byte) int {
+	switch string(keyword) {
+	case `"items"`, `"additionalItems"`, `"additionalProperties"`, `"not"`, `"if"`, `"then"`, `"else"`, `"contains"`, `"propertyNames"`,
+		`"unevaluatedItems"`, `"unevaluatedProperties"`, `"oneOf"`, `"anyOf"`, `"allOf"`, `"prefixItems"`:
+		return one
+	case `"properties"`, `"patternProperties"`, `"$defs"`, `"definitions"`, `"dependentSchemas"`:
+		return named
+	}
+	return 0
 }
 
 // reference is what an object refers to among the shared schemas.

@@ -274,7 +274,7 @@ func (e *expander) object(members []span) error {
 	for i, m := range members {
 		e.name(i, m)
 		var err error
-		switch holds[string(m.name)] {
+		switch holds(m.name) {
 		case one:
 			err = e.oneOrList(m.value)
 		case named:

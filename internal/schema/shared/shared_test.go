@@ -80,7 +80,7 @@ func TestDepthIsBounded(t *testing.T) {
 	require.Equal(t, strings.Repeat(`{"items":`, 21)+"{}"+strings.Repeat("}", 21), string(got))
 }
 
-func TestASetRemembersWhatItWrote(t *testing.T) {
+func TestASetRemembersWhatItWrote(t *testing.T) { //nolint:paralleltest // it counts allocations
 	set := &shared.Set{Schemas: schemas()}
 	pet := json.RawMessage(`{"$ref":"#/schemas/Pet"}`)
 	first, err := set.Remember(pet)

@@ -104,7 +104,7 @@ func document(t testing.TB, operations int) (text []byte, size int) {
 
 // What an import takes and stores grows with the document, not with how often
 // its schemas are named.
-func TestImportGrowsWithTheDocument(t *testing.T) {
+func TestImportGrowsWithTheDocument(t *testing.T) { //nolint:paralleltest // it counts allocations
 	var before float64
 	for _, operations := range []int{250, 500, 1000} {
 		text, size := document(t, operations)
