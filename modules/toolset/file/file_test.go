@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -297,4 +298,41 @@ func TestReadingAFolder(t *testing.T) {
 	require.Equal(t, "c.txt", string(one[0].Content))
 	_, err = file.Read(filepath.Join(dir, "nothing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What is wrong with schemas that methods share is said where it stands.
+func TestSharedSchemasAreChecked(t *testing.T) {
+	t.Parallel()
+	const head = "key: k\nname: K\ndomain: https://k.example.com\nbilling: 0\n"
+	method := func(request string) string {
+		return "methods:\n  - {name: m, endpoint: \"/{id}\", request: " + request + "}\n"
+	}
+	wide := "  L: {description: " + strings.Repeat("x", 200_000) + "}\n  W: {anyOf: [" + strings.Repeat(`{$ref: "#/schemas/L"}, `, 6) + "{}]}\n"
+	for text, want := range map[string]string{
+		"schemas:\n  A: {properties: {id: {type: string}}}\n" + method(`{$ref: "#/schemas/A"}`):             "",
+		"schemas:\n  A: {properties: {id: {type: string}}}\n" + method(`{properties: {id: "#/schemas/A"}}`): "",
+		"schemas:\n  A: {type: string}\n" + method(`{properties: {id: {$ref: "#/schemas/B"}}}`):             "k.yaml:8: request is not a valid JSON Schema: #/schemas/B refers to no schema",
+		"schemas:\n  A: {type: string}\n" + method(`{properties: {id: "#/schemas/A"}}`):                     "k.yaml:8: request is not a valid JSON Schema: #/schemas/A/properties/id refers to no schema",
+		"schemas:\n  A: {type: string}\n" + method(`{properties: {id: {$ref: "other.yaml#/A"}}}`):           "k.yaml:8: request is not a valid JSON Schema: ",
+		"schemas:\n  A: {type: strange}\n" + method(`{properties: {id: {}}}`):                               "k.yaml:6: schema A is not a valid JSON Schema: type:",
+		"schemas:\n  A: {not: {$ref: \"#/schemas/B\"}}\n" + method(`{properties: {id: {}}}`):                "k.yaml:6: schema A is not a valid JSON Schema: #/schemas/B refers to no schema",
+		"schemas:\n  \"A/B\": {}\n" + method(`{properties: {id: {}}}`):                                      `k.yaml:6: schema name "A/B" must be`,
+		"schemas:\n" + wide + method(`{properties: {id: {$ref: "#/schemas/W"}}}`):                           "larger than 1048576 bytes with the schemas that it refers to",
+		"schemas:\n  A: {properties: {x: {type: string}}}\n" + method(`{$ref: "#/schemas/A"}`):              `{id} in the endpoint is no parameter of "m"`,
+		method(`{properties: {id: {$ref: "#/schemas/A"}}}`):                                                 "k.yaml:6: request is not a valid JSON Schema: ",
+		method(`{properties: {id: {$ref: "#/schemas/A"}}, schemas: {A: {type: string}}}`):                   "",
+	} {
+		problems, err := service(&shelf{}).Check(t.Context(), []file.File{{Name: "k.yaml", Content: []byte(head + text)}})
+		require.NoError(t, err)
+		var got []string
+		for _, p := range problems {
+			got = append(got, p.Error())
+		}
+		if want == "" {
+			require.Empty(t, got, text)
+			continue
+		}
+		require.NotEmpty(t, got, "%.300s", text)
+		require.Contains(t, got[0], want)
+	}
 }
