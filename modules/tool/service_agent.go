@@ -68,7 +68,7 @@ func (s *Service) Perform(ctx context.Context, a actor.Actor, r run.Run, m Model
 	}
 	defer s.records.Work(c.CallID)()
 	answer := s.work(ctx, c, work)
-	answer, err = s.settle(context.WithoutCancel(ctx), c, answer, chargeOf(c, false, 0))
+	answer, err = s.records.Settle(context.WithoutCancel(ctx), c, answer, s.bill(chargeOf(c, false, 0)))
 	return c, answer, err
 }
 

@@ -58,7 +58,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, argum
 	defer hold.Release()
 	answer, charge := s.checkAndPerform(ctx, a, call, grant, arguments)
 	// From here on the caller may be gone: what happened is recorded anyway.
-	answer, err = s.settle(context.WithoutCancel(ctx), call, answer, charge)
+	answer, err = s.records.Settle(context.WithoutCancel(ctx), call, answer, s.bill(charge))
 	return call, answer, err
 }
 
@@ -101,12 +101,12 @@ func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (c reco
 	return c, by, err
 }
 
-// settle records how a call ended and charges it, in one transaction.
-func (s *Service) settle(ctx context.Context, c record.Call, a record.Answer, charge billing.Charge) (record.Answer, error) {
-	return s.records.Settle(ctx, c, a, func(ctx context.Context, tx database.Tx) error {
+// bill charges a call in the transaction that records its end.
+func (s *Service) bill(charge billing.Charge) func(ctx context.Context, tx database.Tx) error {
+	return func(ctx context.Context, tx database.Tx) error {
 		_, err := s.billing.Charge(ctx, tx, charge)
 		return err
-	})
+	}
 }
 
 // chargeOf is what a call of somebody's own toolset costs, or, where the toolset
