@@ -26,7 +26,7 @@ func (c *cli) ptc() *cobra.Command {
 			return c.Answer(decision, nil)
 		})
 	})
-	explain.Flags().StringVar(&q.UID, "uid", "", "the user")
+	explain.Flags().StringVar(&q.UID, "uid", "", "id of the user, such as u-x3k9")
 	explain.Flags().StringSliceVar(&q.Toolsets, "toolsets", nil, "toolset keys, comma-separated")
 	explain.Flags().StringVar(&q.Title, "title", "", "title of the run")
 	shell.Required(explain, "uid")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +22,10 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintf(stderr, "portico: %s\n", shell.Explain(err))
+		help := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+		fmt.Fprintf(stderr, "portico: %s\n", strings.ReplaceAll(shell.Explain(err), shell.ErrUsage.Error(), help))
 	}
 	return shell.ExitCode(err)
 }

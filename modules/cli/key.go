@@ -35,7 +35,7 @@ func toKey(k account.Key, user string) keyBody {
 }
 
 func (c *cli) key() *cobra.Command {
-	show := c.Command(shell.Spec{Use: "show KEY-ID", Short: "Show a key, without its secret", Example: "portico key show ak-x3k9", Args: cobra.ExactArgs(1), JSON: true},
+	show := c.Command(shell.Spec{Use: "show KEY-ID", Short: "Show a key, without its secret", Example: "portico key show ak-x3k9", JSON: true},
 		func(cmd *cobra.Command, args []string) error {
 			return c.With(cmd, func(ctx context.Context, a *app.App) error {
 				k, user, err := keyByID(ctx, a, args[0])

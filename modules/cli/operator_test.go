@@ -45,6 +45,9 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Contains(t, ok("credit", "plan", "portico_plus_monthly", "--type", "plus", "--interval", "monthly", "--monthly", "2000", "--daily-gift", "7.5"),
 				"portico_plus_monthly  plus  monthly   2000     7.5")
 			require.Equal(t, "anna has 2010 credits\n", ok("credit", "subscribe", "--user", "anna", "--plan", "portico_plus_monthly", "--id", "sub-1"))
+			code, _, errs := portico(t, env, "credit", "subscribe", "--user", "anna", "--plan", "portico_plus_monthly", "--days=-1")
+			require.Equal(t, 2, code, errs)
+			require.Contains(t, errs, "--days is 0 or more")
 			require.Equal(t, "anna has 2010 credits\n", ok("credit", "cancel", "--user", "anna"))
 			require.Equal(t, "anna has 2010 credits\n", ok("credit", "balance", "--user", "anna"))
 			require.Regexp(t, `(?m)^cr-daily-`+uid+`-\d{8} +gift +7\.5 +7\.5 +\d{4}`, ok("credit", "recharges", "--user", "anna"))
@@ -56,7 +59,7 @@ func TestOperatorsCommands(t *testing.T) {
 			require.Equal(t, "toolset pets: 4 methods\n", ok("toolset", "import", "--openapi", "../connector/rest/openapi/testdata/pets.yaml", "--name", "pets", "--price", "2"))
 			web := httptest.NewServer(http.FileServer(http.Dir("../connector/rest/openapi/testdata")))
 			t.Cleanup(web.Close)
-			code, _, errs := portico(t, env, "toolset", "import", "--openapi", web.URL+"/pets.yaml", "--name", "pets")
+			code, _, errs = portico(t, env, "toolset", "import", "--openapi", web.URL+"/pets.yaml", "--name", "pets")
 			require.Equal(t, 1, code)
 			require.Contains(t, errs, "prohibited", "a document at a private address needs --egress")
 			require.Contains(t, ok("toolset", "import", "--openapi", web.URL+"/pets.yaml", "--egress", "127.0.0.0/8", "--name", "pets", "--tag", "write", "--out", "-"), "- name: createPet")
@@ -99,10 +102,14 @@ func TestCommandsThatFailSayWhy(t *testing.T) {
 	}{
 		{[]string{"fly"}, env, 2, `unknown command "fly"`},
 		{[]string{"key"}, env, 2, "needs a subcommand"},
-		{[]string{"key", "create"}, env, 2, `required flag(s) "user" not set`},
+		{[]string{"key", "create"}, env, 2, "--user missing: see `portico key create --help`"},
 		{[]string{"key", "create", "--user", "nobody"}, env, 3, "There is no such user"},
 		{[]string{"key", "create", "--days", "soon"}, env, 2, "invalid argument"},
-		{[]string{"user", "create"}, env, 2, "accepts 1 arg"},
+		{[]string{"user", "create"}, env, 2, "NAME missing: see `portico user create --help`"},
+		{[]string{"user", "create", "a", "b"}, env, 2, `"b" is too much`},
+		{[]string{"credit", "refund", "--user", "x"}, env, 2, "--call missing"},
+		{[]string{"credit", "plan", "x", "--type", "plus", "--interval", "weekly"}, env, 2, "--interval is monthly or yearly"},
+		{[]string{"key", "delete", "ak-x"}, env, 3, "already revoked. List"},
 		{[]string{"user", "create", "a b"}, env, 1, "portico:"},
 		{[]string{"credit", "grant", "--user", "x", "--amount", "many"}, env, 2, "--amount"},
 		{[]string{"credit", "refund", "--user", "nobody", "--call", "x"}, env, 3, "There is no such user"},
@@ -118,7 +125,7 @@ func TestCommandsThatFailSayWhy(t *testing.T) {
 		},
 		{[]string{"serve"}, append(env, "DATABASE_URL=sqlite:/proc/nowhere/x.db"), 1, "portico:"},
 		{[]string{"serve", "--config", "nowhere.yaml"}, env, 1, "nowhere.yaml"},
-		{[]string{"tools", "measure"}, env, 2, `required flag(s) "corpus" not set`},
+		{[]string{"tools", "measure"}, env, 2, "--corpus missing"},
 		{[]string{"tools", "measure", "--corpus", t.TempDir()}, env, 1, "holds no *.json"},
 		{[]string{"doctor"}, append(env, "SANDBOX_ROOT=/nowhere"), 1, "checks failed"},
 	} {

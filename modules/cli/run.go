@@ -80,7 +80,7 @@ func (c *cli) runList() *cobra.Command {
 }
 
 func (c *cli) runShow() *cobra.Command {
-	s := shell.Spec{Use: "show RUN-ID", Short: "Show the newest version of a run and what is kept of it", Example: "portico run show ar-x3k9", Args: cobra.ExactArgs(1), JSON: true}
+	s := shell.Spec{Use: "show RUN-ID", Short: "Show the newest version of a run and what is kept of it", Example: "portico run show ar-x3k9", JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			who, held, err := runByID(ctx, a, args[0])

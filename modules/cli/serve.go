@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli/demos"
 	"github.com/portico-run/portico/modules/cli/shell"
 )
 
@@ -44,7 +45,7 @@ func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 		c.showFirst(key) // it exists now, and cannot be shown later
 		return err
 	}
-	c.welcome(a, s.Addr(), key)
+	c.welcome(ctx, a, s.Addr(), key)
 	<-ctx.Done()
 	a.Logger.Info("stopping")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Server.ShutdownGrace+stopTimeout)
@@ -68,7 +69,7 @@ func program() string {
 }
 
 // welcome says where the server is and what to do next.
-func (c *cli) welcome(a *app.App, addr net.Addr, key account.Plaintext) {
+func (c *cli) welcome(ctx context.Context, a *app.App, addr net.Addr, key account.Plaintext) {
 	url := a.Config.Server.Endpoint
 	if strings.HasSuffix(url, ":0") { // the system chose the port
 		url = configs.EndpointOf(addr.String())
@@ -81,6 +82,9 @@ func (c *cli) welcome(a *app.App, addr net.Addr, key account.Plaintext) {
 	c.showFirst(key)
 	if !a.PTC.Service.On() {
 		fmt.Fprintf(c.Stdout, "\nProgrammatic tool calling (PTC) is off. Start with PTC_MODE=on to run programs.\n")
+	}
+	if err := demos.Loaded(ctx, a); err != nil {
+		fmt.Fprintf(c.Stdout, "\n%s\n", shell.Explain(err))
 	}
 	fmt.Fprintf(c.Stdout, `
 Next:

@@ -169,3 +169,16 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// Where the demo toolset is not loaded, the banner and the demo say so, and how
+// to load it.
+func TestAServerWithoutTheDemoToolsetSaysSo(t *testing.T) {
+	t.Parallel()
+	env := append(apptest.Environ(t, databasetest.URL(t, database.SQLite)), "TOOLSETS_DIR="+t.TempDir())
+	const want = "The demo toolset is not loaded. Start the server in a folder with configs/toolsets/demo.yaml"
+	s := serving(t, env)
+	require.Contains(t, s.printed, want)
+	code, _, errs := portico(t, env, "demo")
+	require.Equal(t, 3, code, errs)
+	require.Contains(t, errs, want)
+}

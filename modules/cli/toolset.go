@@ -83,7 +83,7 @@ func (c *cli) toolsetList() *cobra.Command {
 }
 
 func (c *cli) toolsetShow() *cobra.Command {
-	s := shell.Spec{Use: "show KEY", Short: "Show a toolset and its methods", Example: "portico toolset show demo", Args: cobra.ExactArgs(1), JSON: true}
+	s := shell.Spec{Use: "show KEY", Short: "Show a toolset and its methods", Example: "portico toolset show demo", JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			items, err := a.Installs.Service.Inventory(ctx)

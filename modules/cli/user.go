@@ -94,7 +94,7 @@ func (c *cli) userList() *cobra.Command {
 }
 
 func (c *cli) userShow() *cobra.Command {
-	s := shell.Spec{Use: "show NAME", Short: "Show a user and what they have", Example: "portico user show anna", Args: cobra.ExactArgs(1), JSON: true}
+	s := shell.Spec{Use: "show NAME", Short: "Show a user and what they have", Example: "portico user show anna", JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			u, held, err := userWith(ctx, a, args[0])
@@ -164,7 +164,7 @@ func (c *cli) userDelete() *cobra.Command {
 
 func (c *cli) userCreate() *cobra.Command {
 	var email string
-	s := shell.Spec{Use: "create NAME", Short: "Create a user", Example: "portico user create anna --email anna@example.com", Args: cobra.ExactArgs(1), JSON: true}
+	s := shell.Spec{Use: "create NAME", Short: "Create a user", Example: "portico user create anna --email anna@example.com", JSON: true}
 	create := c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.CreateUser(ctx, args[0], email)
@@ -174,12 +174,12 @@ func (c *cli) userCreate() *cobra.Command {
 			return c.Answer(toUser(u), c.Line("%s", u.UID))
 		})
 	})
-	create.Flags().StringVar(&email, "email", "", "the user's address")
+	create.Flags().StringVar(&email, "email", "", "e-mail address of the user")
 	return create
 }
 
 func (c *cli) userToken() *cobra.Command {
-	s := shell.Spec{Use: "token NAME", Short: "Issue a session token, as the frontend's login does", Example: "portico user token admin", Args: cobra.ExactArgs(1), JSON: true}
+	s := shell.Spec{Use: "token NAME", Short: "Issue a session token, as the frontend's login does", Example: "portico user token admin", JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.UserByName(ctx, args[0])
@@ -196,7 +196,6 @@ func (c *cli) userToken() *cobra.Command {
 }
 
 func (c *cli) disable(s shell.Spec, disabled bool) *cobra.Command {
-	s.Args = cobra.ExactArgs(1)
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			u, err := a.Accounts.Service.UserByName(ctx, args[0])

@@ -102,7 +102,7 @@ func ReadCorpus(dir string) (map[string][]Tool, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s holds no *.json", dir)
+		return nil, fmt.Errorf("the folder %s is not there, or holds no *.json", dir)
 	}
 	servers := map[string][]Tool{}
 	for _, f := range files {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,8 +168,8 @@ func (c commands) report() *cobra.Command {
 		}))
 	})
 	cmd.Flags().StringVar(&run, "run", "", "only this run")
-	cmd.Flags().StringVar(&from, "from", "", "from this day on, UTC")
-	cmd.Flags().StringVar(&until, "until", "", "before this day, UTC")
+	cmd.Flags().StringVar(&from, "from", "", "from this day (UTC) on, such as 2026-01-31")
+	cmd.Flags().StringVar(&until, "until", "", "before this day (UTC)")
 	return cmd
 }
 
@@ -214,9 +215,12 @@ func (c commands) plan() *cobra.Command {
 		monthly, daily amounts
 	)
 	cmd := c.Command(shell.Spec{
-		Use: "plan LOOKUP_KEY", Short: "Add or change a plan; --type free is that of users without a subscription",
-		Example: "portico credit plan plus_monthly --type plus --interval monthly --monthly 2000 --daily-gift 100", Args: cobra.ExactArgs(1), JSON: true,
+		Use: "plan LOOKUP_KEY", Short: "Add or change a plan",
+		Example: "portico credit plan plus_monthly --type plus --interval monthly --monthly 2000 --daily-gift 100", JSON: true,
 	}, func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"", "monthly", "yearly"}, p.Interval) {
+			return fmt.Errorf("--interval is monthly or yearly: %w", shell.ErrUsage)
+		}
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			p.LookupKey, p.Monthly, p.DailyGift = args[0], monthly.or(0), daily.or(0)
 			if err := a.Credits.Service.SetPlan(ctx, p); err != nil {
@@ -237,7 +241,7 @@ func (c commands) plan() *cobra.Command {
 			}))
 		})
 	})
-	cmd.Flags().StringVar(&p.Type, "type", "", "such as plus")
+	cmd.Flags().StringVar(&p.Type, "type", "", "a name for plans of one kind, such as plus; free is for users without a subscription")
 	cmd.Flags().StringVar(&p.Interval, "interval", "", "monthly or yearly")
 	cmd.Flags().Var(&monthly, "monthly", "given each calendar month")
 	cmd.Flags().Var(&daily, "daily-gift", "given each day")
@@ -251,6 +255,9 @@ func (c commands) subscribe() *cobra.Command {
 		days int
 	)
 	cmd := c.OfUser(shell.Spec{Use: "subscribe", Short: "Give a user a plan", Example: "portico credit subscribe --user anna --plan plus_monthly"}, func(ctx context.Context, a *app.App, user actor.Actor, name string) error {
+		if days < 0 {
+			return fmt.Errorf("--days is 0 or more: %w", shell.ErrUsage)
+		}
 		if days > 0 {
 			sub.CancelAt = time.Now().AddDate(0, 0, days)
 		}
@@ -320,7 +327,7 @@ func (c commands) rate() *cobra.Command {
 	var standard, premium, margin amounts
 	cmd := c.Command(shell.Spec{
 		Use: "rate PROVIDER", Short: "Set what a provider takes for a thousand calls, in dollars",
-		Example: "portico credit rate composio --standard 0.299 --premium 0.897", Args: cobra.ExactArgs(1), JSON: true,
+		Example: "portico credit rate composio --standard 0.299 --premium 0.897", JSON: true,
 	}, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			r := price.Rates{Standard: standard.or(0), Premium: premium.or(0), Margin: margin.or(money.Credit)}

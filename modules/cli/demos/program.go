@@ -21,6 +21,7 @@ import (
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/account"
@@ -81,8 +82,22 @@ func (d Demos) programOn(ctx context.Context, a *app.App) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := Loaded(ctx, a); err != nil {
+		return errors.Join(err, revoke())
+	}
 	shown := demonstration{out: d.Out, url: url, key: key.Reveal(), resultID: ids.New(ids.Run)}
 	return errors.Join(shown.run(ctx), revoke())
+}
+
+// Loaded returns an error where the toolset that the demonstration calls is not
+// loaded.
+func Loaded(ctx context.Context, a *app.App) error {
+	_, err := a.Inventory.Holdings(ctx, "demo")
+	if errs.CodeOf(err) != errs.ToolsetMissing {
+		return err
+	}
+	return errs.New(errs.ToolsetMissing, "The demo toolset is not loaded.").
+		Do("Start the server in a folder with configs/toolsets/demo.yaml, name its folder with TOOLSETS_DIR, or load it with `portico toolset apply -f FILE`.")
 }
 
 // answers reports whether a Portico serves on a URL.

@@ -28,7 +28,7 @@ type deletedBody struct {
 // says what that would take along.
 func (c *Shell) Deletion(s Spec, find func(ctx context.Context, a *app.App, name string) (Doomed, error)) *cobra.Command {
 	var yes bool
-	s.Args, s.JSON = cobra.ExactArgs(1), true
+	s.JSON = true
 	cmd := c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
 			d, err := find(ctx, a, args[0])

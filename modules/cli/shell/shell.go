@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/internal/actor"
@@ -65,7 +66,10 @@ func Explain(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	text := strings.TrimSpace(e.Message + " " + e.Detail)
+	text := e.Message
+	if e.Detail != "" { // some messages are those of another API, without an end
+		text = strings.TrimSuffix(e.Message, ".") + ". " + e.Detail
+	}
 	if cause := errors.Unwrap(e); cause != nil {
 		text += " (" + cause.Error() + ")"
 	}
@@ -83,28 +87,16 @@ type Shell struct {
 
 // Spec says how a command is called.
 type Spec struct {
-	Use, Short string
-	Example    string               // without indentation; lines of their own
-	Args       cobra.PositionalArgs // nil takes none
-	JSON       bool                 // it has --json
+	Use, Short string // Use is the command's name and those of its arguments, all of which are needed
+	Example    string // without indentation; lines of their own
+	JSON       bool   // it has --json
 }
 
 // Command makes a command whose wrong arguments are wrong usage.
 func (c *Shell) Command(s Spec, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
-	if s.Args == nil {
-		s.Args = cobra.NoArgs
-	}
 	cmd := &cobra.Command{
-		Use: s.Use, Short: s.Short, Example: "  " + strings.ReplaceAll(s.Example, "\n", "\n  "), RunE: run,
-		Args: func(cmd *cobra.Command, given []string) error {
-			if err := s.Args(cmd, given); err != nil {
-				return fmt.Errorf("%w: %w", err, ErrUsage)
-			}
-			if err := cmd.ValidateRequiredFlags(); err != nil {
-				return fmt.Errorf("%w: %w", err, ErrUsage)
-			}
-			return nil
-		},
+		Use: s.Use, Short: s.Short, Example: "  " + strings.ReplaceAll(s.Example, "\n", "\n  "), RunE: run, Args: complete,
+		ValidArgsFunction: cobra.NoFileCompletions, // an argument is a name
 	}
 	if s.JSON {
 		cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON, in the shape that docs/cli.md shows")
@@ -112,15 +104,34 @@ func (c *Shell) Command(s Spec, run func(cmd *cobra.Command, args []string) erro
 	return cmd
 }
 
+// complete refuses a command line that lacks an argument or a flag, or has an
+// argument too many.
+func complete(cmd *cobra.Command, given []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	missing := names[min(len(given), len(names)):]
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && !f.Changed {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	switch {
+	case len(given) > len(names):
+		return fmt.Errorf("%q is too much: %w", given[len(names)], ErrUsage)
+	case len(missing) > 0:
+		return fmt.Errorf("%s missing: %w", strings.Join(missing, ", "), ErrUsage)
+	}
+	return nil
+}
+
 // Group makes a command that only holds others.
 func (c *Shell) Group(use, short string, commands ...*cobra.Command) *cobra.Command {
-	g := c.Command(Spec{Use: use, Short: short, Args: cobra.ArbitraryArgs}, func(cmd *cobra.Command, args []string) error {
+	g := c.Command(Spec{Use: use, Short: short}, func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("unknown command %q of %s: %w", args[0], cmd.CommandPath(), ErrUsage)
 		}
 		return fmt.Errorf("%s needs a subcommand: %w", cmd.CommandPath(), ErrUsage)
 	})
-	g.Example = commands[0].Example
+	g.Args, g.Example = cobra.ArbitraryArgs, commands[0].Example
 	g.AddCommand(commands...)
 	return g
 }
