@@ -84,17 +84,18 @@ func (c *capsule) wait() {
 
 // await waits until the child can take a job.
 func (c *capsule) await(ctx context.Context) error {
-	pid, err := c.identify(ctx)
+	pid, err := c.identify(ctx, 'P')
 	if err != nil {
 		return err
 	}
 	if c.init, err = guest.OpenProcess(pid); err != nil {
 		return err
 	}
-	if err := c.session.Ready(ctx); err != nil {
+	program, err := c.identify(ctx, 'R')
+	if err != nil {
 		return err
 	}
-	if err := c.session.Bound(c.driver.host.Groups, pid); err != nil {
+	if err := c.session.Bound(c.driver.host.Groups, pid, program); err != nil {
 		return err
 	}
 	// All children are the same.
@@ -103,9 +104,9 @@ func (c *capsule) await(ctx context.Context) error {
 	return err
 }
 
-// identify reads the first byte that process 1 sends, and with it, from the
-// kernel, its number.
-func (c *capsule) identify(ctx context.Context) (pid int, err error) {
+// identify reads the byte that process 1, or the program's, sends first, and
+// with it, from the kernel, the number of that process.
+func (c *capsule) identify(ctx context.Context, want byte) (pid int, err error) {
 	conn, ok := c.session.Control.(*net.UnixConn)
 	if !ok {
 		return 0, errors.New("the child has no socket")
@@ -118,7 +119,7 @@ func (c *capsule) identify(ctx context.Context) (pid int, err error) {
 		return 0, err
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil || n != 1 || data[0] != 'P' || len(messages) != 1 {
+	if err != nil || n != 1 || data[0] != want || len(messages) != 1 {
 		return 0, errors.Join(errors.New("the child did not say who it is"), err)
 	}
 	who, err := unix.ParseUnixCredentials(&messages[0])

@@ -39,7 +39,9 @@ func startNursery(ctx context.Context, d *Driver, bwrap string, slot *guest.Slot
 	}
 	disk := fmt.Sprint(d.host.Limits.Disk)
 	options := append(guest.BaseOptions(d.host.Root, d.host.Runtime),
-		"--cap-drop", "ALL",
+		// Which puts each program into the namespaces of its own sandbox. A
+		// program has none of it: what counts there is a user namespace below.
+		"--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN",
 		"--size", disk, "--tmpfs", "/dev/shm",
 		"--remount-ro", "/dev",
 		"--size", disk, "--tmpfs", "/tmp",
@@ -125,7 +127,7 @@ func (n *nursery) fork(ctx context.Context, d *Driver) (*capsule, error) {
 	}
 	closeAll(theirs) // or their pipes would never end
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fork: %w", err), c.release())
+		return nil, errors.Join(n.cell.Explain(ctx, fmt.Errorf("fork: %w", err)), c.release())
 	}
 	go c.wait()
 	return c, nil

@@ -150,9 +150,9 @@ func (s *Session) Close() error {
 	return errors.Join(err, s.Slot.Release())
 }
 
-// Bound puts the sandbox whose process 1 has this number into a group of its
-// own, where there are any.
-func (s *Session) Bound(groups *Groups, pid int) (err error) {
+// Bound puts the processes of these numbers, which are those of the sandbox with
+// their children, into a group of its own, where there are any.
+func (s *Session) Bound(groups *Groups, pids ...int) (err error) {
 	if groups == nil {
 		return nil
 	}
@@ -160,7 +160,12 @@ func (s *Session) Bound(groups *Groups, pid int) (err error) {
 	if s.Group, err = groups.Take(s.Limits.Memory+memorySlack, int64(s.Limits.Processes)+spareProcesses); err != nil {
 		return err
 	}
-	return s.Group.Add(pid)
+	for _, pid := range pids {
+		if err := s.Group.Add(pid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Observe measures, and fills, the sandbox whose process 1 has this number. The

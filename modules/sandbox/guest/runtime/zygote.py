@@ -12,13 +12,16 @@ import sys
 sys.path.insert(0, "/run/portico-python")
 sys.dont_write_bytecode = True
 
+from portico_runtime import keeper  # noqa: E402
+
+# Returns in a second process, which imports the modules.
+model, filters = keeper.start()
+
 import portico_runtime.job  # noqa: E402
 
 portico_runtime.job.prepare([name for name in sys.argv[1].split(",") if name])
 
-from portico_runtime import fork  # noqa: E402
-
-# Returns in each child, when it is a sandbox of its own.
-fork.serve()
+# Returns in each child, when it is in a sandbox of its own.
+keeper.copy(model, filters)
 become = portico_runtime.job.receive()
 become()

@@ -1,21 +1,17 @@
-"""Isolation of one child of the fork-server, from the fork to the wait for its
-job: new user, mount, process, network, IPC and host-name namespaces, file
-systems of its own, no capabilities, and the system-call filters."""
+"""Isolation of one child of the fork-server: new user, mount, process, network,
+IPC and host-name namespaces, file systems of its own, no capabilities, and the
+system-call filters."""
 
-import base64
 import ctypes
 import fcntl
-import gc
-import json
 import os
 import signal
 import socket
 import struct
-import sys
 
 CONTROL = 3
-STATUS = 4
-NEW = 0x00020000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000  # mount, user, pid, net, ipc, uts
+PARENT, PIDS = 0x00008000, 0x20000000
+NEW = 0x00020000 | 0x10000000 | PIDS | 0x40000000 | 0x08000000 | 0x04000000  # mount, user, processes, net, ipc, uts
 READ_ONLY, NO_SUID, NO_DEV, NO_EXEC, REMOUNT, BIND, RECURSIVE = 1, 2, 4, 8, 32, 4096, 16384
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 4, 22, 24, 38, 47
 
@@ -27,6 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _both = ctypes.PyDLL(None, use_errno=True)
 _both.syscall.restype = ctypes.c_long
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+_libc.madvise.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
 _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 
@@ -42,36 +39,28 @@ def _check(result, what):
         raise OSError(number, "%s: %s" % (what, os.strerror(number)))
 
 
-def serve():
-    """Answer requests; return only in a child that is ready for its job."""
-    requests = socket.socket(fileno=CONTROL)
-    size = struct.unpack(">I", requests.recv(4, socket.MSG_WAITALL))[0]
-    filters = [base64.b64decode(f) for f in json.loads(requests.recv(size, socket.MSG_WAITALL))]
-    # What is there now is shared by all children, and never looked at again.
-    gc.collect()
-    gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
-    requests.sendall(b"R")
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, 4096, 4)
-        if not message:
-            os._exit(0)  # the server is gone, or needs no children
-        uid, gid = os.getuid(), os.getgid()
-        if _clone() == 0:
-            requests.detach()
-            if _become_sandbox(json.loads(message), (uid, gid), descriptors, filters):
-                return
-        for fd in descriptors:
-            os.close(fd)
-        requests.sendall(b"F")
+HUGE_PAGE, MADV_COLLAPSE = 2 << 20, 25
 
 
-def _clone():
-    """A fork whose child is process 1 of new namespaces. os.fork and unshare
-    would take a process, and a copy of the memory's tables, more."""
+def collapse():
+    """Put memory into huge pages, as far as the kernel can: a fork copies the
+    table of a process' pages, which is then hundreds of times smaller."""
+    with open("/proc/self/maps") as maps:
+        lines = [line.split() for line in maps]
+    for span, rights, _, _, _, *name in lines:
+        if not rights.startswith("rw") or name not in ([], ["[heap]"]):
+            continue
+        begin, end = (int(number, 16) for number in span.split("-"))
+        begin, end = -(-begin // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+        for at in range(begin, end, HUGE_PAGE):
+            _libc.madvise(at, HUGE_PAGE, MADV_COLLAPSE)  # a kernel that cannot leaves it as it is
+
+
+def clone(flags):
+    """A fork with flags: os.fork and unshare would take a process more."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
-    child = _both.syscall(CLONE[os.uname().machine], NEW | signal.SIGCHLD, 0, 0, 0, 0)
+    child = _both.syscall(CLONE[os.uname().machine], flags, 0, 0, 0, 0)
     if child == 0:
         python.PyOS_AfterFork_Child()
     else:
@@ -80,22 +69,66 @@ def _clone():
     return child
 
 
-def _become_sandbox(request, identity, descriptors, filters):
-    """Isolate this process; True in the one that becomes the program."""
+def enter(place, kinds):
+    """Join namespaces of a process; that of processes counts for children."""
+    _check(_libc.setns(place, kinds), "enter")
+
+
+def become_program(place, descriptors, enters, filters):
+    """Be the program of the sandbox that has its process 1 at place. What
+    enters is closed then: from there on nobody may look at process 1."""
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        control, out, error, status = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in descriptors)
+        out, error = descriptors[1:]
+        os.dup2(error, 2)  # first, for what is said below
+        enter(place, NEW & ~PIDS)
+        os.close(enters)
+        control = fcntl.fcntl(descriptors[0], fcntl.F_DUPFD, 64)
         os.dup2(out, 1)
+        os.dup2(control, CONTROL)
+        os.closerange(CONTROL + 1, 1024)
+        os.setpgid(0, 1)  # or a signal to the own group would reach others
+        os.chdir("/mnt/data")
+        bound()
+        drop()
+        restrict(filters)
+    except BaseException as failure:
+        _fail(failure)
+
+
+def become_init(request, identity, descriptors):
+    """Be process 1 of new namespaces, which makes them a sandbox. It ends, and
+    takes everything else along, when the keeper lets go of it."""
+    try:
+        control, error, hold = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in descriptors)
         os.dup2(error, 2)
         os.dup2(control, CONTROL)
-        os.dup2(status, STATUS, inheritable=False)
-        os.closerange(STATUS + 1, 1024)
+        os.dup2(hold, CONTROL + 1)
+        os.closerange(CONTROL + 2, 1024)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # orphans are not waited for
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.setpgid(0, 0)
         _map(identity)
         _mounts(request)
-        return _be_init(filters)
+        mount("proc", "/proc", "proc", NO_SUID | NO_DEV | NO_EXEC)
+        os.write(CONTROL, b"P")  # the socket tells the host our number there
+        bound()
+        drop()
+        os.write(CONTROL + 1, b"I")
+        os.read(CONTROL + 1, 1)  # now there is a program
+        _check(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+        for fd in (0, 1, 2, CONTROL):
+            os.close(fd)
+        os.write(CONTROL + 1, b"G")
+        os.read(CONTROL + 1, 1)
+        os._exit(0)
     except BaseException as failure:
-        os.write(2, ("%s: %s\n" % (type(failure).__name__, failure)).encode())
-        os._exit(1)
+        _fail(failure)
+
+
+def _fail(failure):
+    os.write(2, ("%s: %s\n" % (type(failure).__name__, failure)).encode())
+    os._exit(1)
 
 
 def _map(identity):
@@ -133,31 +166,6 @@ def _mounts(request):
     # The loopback of the new network namespace, as programs expect it.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x41))  # SIOCSIFFLAGS: up, running
-
-
-def _be_init(filters):
-    """Process 1 of the new namespace: it tells how the program ended, and
-    takes everything else along."""
-    os.setsid()
-    mount("proc", "/proc", "proc", NO_SUID | NO_DEV | NO_EXEC)
-    os.write(CONTROL, b"P")  # the socket tells the host our number there
-    bound()
-    drop()
-    program = os.fork()
-    if program == 0:
-        os.close(STATUS)
-        restrict(filters)
-        os.chdir("/mnt/data")
-        return True
-    _check(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for fd in (0, 1, 2, CONTROL):
-        os.close(fd)
-    while True:
-        pid, status = os.wait()
-        if pid == program:
-            os.write(STATUS, struct.pack("=i", status))
-            os._exit(0)
 
 
 def bound():
