@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +13,9 @@ import (
 )
 
 // idleMemory is what one more idle interpreter costs: the median, over the
-// Python processes below this one, of the memory that no other process has,
-// with that of the process that only waits beside it. Where a kernel of their
-// own hides them, it is their part of everything below this process.
+// process namespaces below this process, of the memory that their Python
+// processes have alone. Where a kernel of their own hides them, it is their part
+// of everything below this process.
 func idleMemory(pool int) (int64, error) {
 	parents, names := map[int]int{}, map[int]string{}
 	entries, err := os.ReadDir("/proc")
@@ -37,23 +38,22 @@ func idleMemory(pool int) (int64, error) {
 			return 0, err
 		}
 	}
-	var costs []int64
-	for pid, parent := range parents {
-		// An interpreter is a leaf: nothing runs below it.
-		if !strings.HasPrefix(names[pid], "python") || !below(parents, pid, os.Getpid()) || hasChild(parents, pid) {
+	// An interpreter is what has a process namespace of its own, with its process
+	// 1. The fork-server is one more, and does not change the median.
+	namespaces := map[string]int64{}
+	for pid := range parents {
+		if !strings.HasPrefix(names[pid], "python") || !below(parents, pid, os.Getpid()) {
 			continue
 		}
-		cost, err := share(pid)
+		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 		if err != nil {
-			continue
+			continue // it has ended
 		}
-		if strings.HasPrefix(names[parent], "python") {
-			if more, err := share(parent); err == nil {
-				cost += more
-			}
+		if cost, err := share(pid); err == nil {
+			namespaces[namespace] += cost
 		}
-		costs = append(costs, cost)
 	}
+	costs := slices.Collect(maps.Values(namespaces))
 	if len(costs) == 0 {
 		var all int64
 		for pid := range parents {
@@ -71,15 +71,6 @@ func idleMemory(pool int) (int64, error) {
 func below(parents map[int]int, pid, ancestor int) bool {
 	for p := parents[pid]; p > 1; p = parents[p] {
 		if p == ancestor {
-			return true
-		}
-	}
-	return false
-}
-
-func hasChild(parents map[int]int, pid int) bool {
-	for _, parent := range parents {
-		if parent == pid {
 			return true
 		}
 	}

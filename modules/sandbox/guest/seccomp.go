@@ -44,7 +44,8 @@ func denied() []string {
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// rules are the filters every program runs under.
+// rules are the filters every program runs under. The fork-server's copies
+// have all but the last from it, and cannot do without that one's calls before.
 func rules() []rule {
 	family := func(call string) seccomp.NameWithConditions {
 		c := seccomp.NameWithConditions{Name: call}
@@ -54,7 +55,6 @@ func rules() []rule {
 		return c
 	}
 	return []rule{
-		{errno: unix.EPERM, names: denied()},
 		{errno: unix.EPERM, conditions: []seccomp.NameWithConditions{{Name: "clone", Conditions: seccomp.ArgumentConditions{
 			{Argument: 0, Operation: seccomp.BitsSet, Value: namespaces},
 		}}}},
@@ -64,6 +64,7 @@ func rules() []rule {
 		// AF_VSOCK passes every network namespace and reaches the hypervisor
 		// of a virtual machine. The rest is kept away with it.
 		{errno: unix.EAFNOSUPPORT, conditions: []seccomp.NameWithConditions{family("socket"), family("socketpair")}},
+		{errno: unix.EPERM, names: denied()},
 	}
 }
 

@@ -170,7 +170,7 @@ func (s *Session) Bound(groups *Groups, pids ...int) (err error) {
 
 // Observe measures, and fills, the sandbox whose process 1 has this number. The
 // memory of the interpreter that waits in it is idle, or is found out if that
-// is zero; it is returned.
+// is zero; it is returned. A sandbox in a group needs none.
 func (s *Session) Observe(pid int, idle int64) (int64, error) {
 	w, err := openWatch(pid)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Session) Observe(pid int, idle int64) (int64, error) {
 	if s.Files, err = w.files(s.Slot.ID); err != nil {
 		return 0, err
 	}
-	if idle == 0 { // it takes milliseconds
+	if idle == 0 && s.Group == nil { // it takes milliseconds
 		idle = w.Measure(true, false).Memory
 	}
 	w.idle = idle

@@ -15,6 +15,7 @@ NEW = 0x00020000 | 0x10000000 | PIDS | 0x40000000 | 0x08000000 | 0x04000000  # m
 READ_ONLY, NO_SUID, NO_DEV, NO_EXEC, REMOUNT, BIND, RECURSIVE = 1, 2, 4, 8, 32, 4096, 16384
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 4, 22, 24, 38, 47
 
+MOST = 1 << 30  # more descriptors than a process can have
 CLONE = {"x86_64": 56, "aarch64": 220}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -85,7 +86,7 @@ def become_program(place, descriptors, enters, filters):
         control = fcntl.fcntl(descriptors[0], fcntl.F_DUPFD, 64)
         os.dup2(out, 1)
         os.dup2(control, CONTROL)
-        os.closerange(CONTROL + 1, 1024)
+        os.closerange(CONTROL + 1, MOST)
         os.setpgid(0, 1)  # or a signal to the own group would reach others
         os.chdir("/mnt/data")
         bound()
@@ -96,14 +97,14 @@ def become_program(place, descriptors, enters, filters):
 
 
 def become_init(request, identity, descriptors):
-    """Be process 1 of new namespaces, which makes them a sandbox. It ends, and
-    takes everything else along, when the keeper lets go of it."""
+    """Be process 1 of new namespaces, which makes them a sandbox. When it is
+    killed, it takes everything else along."""
     try:
-        control, error, hold = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in descriptors)
+        control, error, keeper = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in descriptors)
         os.dup2(error, 2)
         os.dup2(control, CONTROL)
-        os.dup2(hold, CONTROL + 1)
-        os.closerange(CONTROL + 2, 1024)
+        os.dup2(keeper, CONTROL + 1)
+        os.closerange(CONTROL + 2, MOST)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # orphans are not waited for
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -117,11 +118,9 @@ def become_init(request, identity, descriptors):
         os.write(CONTROL + 1, b"I")
         os.read(CONTROL + 1, 1)  # now there is a program
         _check(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
-        for fd in (0, 1, 2, CONTROL):
-            os.close(fd)
-        os.write(CONTROL + 1, b"G")
-        os.read(CONTROL + 1, 1)
-        os._exit(0)
+        os.closerange(0, MOST)
+        while True:
+            signal.pause()
     except BaseException as failure:
         _fail(failure)
 
@@ -168,11 +167,14 @@ def _mounts(request):
         fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x41))  # SIOCSIFFLAGS: up, running
 
 
+with open("/proc/sys/kernel/cap_last_cap") as _last:
+    _CAPABILITIES = int(_last.read()) + 1
+
+
 def bound():
     """Empty the set of capabilities that can ever be gained."""
-    with open("/proc/sys/kernel/cap_last_cap") as last:
-        for capability in range(int(last.read()) + 1):
-            _check(_libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "bounding set")
+    for capability in range(_CAPABILITIES):
+        _check(_libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "bounding set")
 
 
 def drop():

@@ -8,6 +8,7 @@ import base64
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -47,7 +48,10 @@ def _expect(conn, want):
 class _Keeper:
     def __init__(self, requests, model):
         self._requests, self._model = requests, model
-        self._programs = {}  # by number: where to tell the end, and what holds process 1
+        self._programs = {}  # by number: where to tell the end, and the number of process 1
+        # One descriptor for each sandbox.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -75,28 +79,31 @@ class _Keeper:
             if pid == 0:
                 return
             if pid in self._programs:
-                tell, hold = self._programs.pop(pid)
+                tell, init = self._programs.pop(pid)
                 os.write(tell, _NUMBER.pack(status))
                 os.close(tell)
-                hold.close()  # which ends process 1, and it everything else
+                # It takes everything else along. The number is still its own:
+                # process 1 ends after all others.
+                os.kill(init, signal.SIGKILL)
 
     def _answer(self):
         message, descriptors, _, _ = socket.recv_fds(self._requests, 4096, 4)
         if not message:
             os._exit(0)  # the server is gone, or needs no children
         control, out, error, status = descriptors
-        hold, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
         identity = os.getuid(), os.getgid()
         init = fork.clone(fork.NEW | signal.SIGCHLD)
         if init == 0:
-            hold.close()
+            ours.close()
             fork.become_init(json.loads(message), identity, (control, error, theirs.detach()))
         theirs.close()
-        if hold.recv(1) == b"I":
+        if ours.recv(1) == b"I":
             program = self._copy(init, (control, out, error))
-            hold.sendall(b"G")
-            if hold.recv(1) == b"G":
-                self._programs[program] = os.dup(status), hold
+            self._programs[program] = os.dup(status), init
+            ours.sendall(b"G")
+            ours.recv(1)  # ends when nobody can look at process 1 any more, or it is dead
+        ours.close()
         for fd in descriptors:
             os.close(fd)
         self._requests.sendall(b"F")
@@ -118,6 +125,9 @@ def copy(keeper, filters):
     gc.collect()
     gc.freeze()
     fork.collapse()
+    # The last forbids what puts a copy into its sandbox.
+    *shared, last = filters
+    fork.restrict(shared)
     keeper.sendall(b"R")
     while True:
         message, descriptors, _, _ = socket.recv_fds(keeper, 1, 4)
@@ -130,7 +140,7 @@ def copy(keeper, filters):
         program = fork.clone(fork.PARENT | signal.SIGCHLD)
         if program == 0:
             os.close(keeper.detach())
-            fork.become_program(place, rest, enters, filters)
+            fork.become_program(place, rest, enters, [last])
             return
         os.close(enters)
         os.read(entered, 1)  # ends when the copy is inside, or dead

@@ -17,19 +17,11 @@ from portico_runtime import calls, catalog, channel, errors, known, package, pen
 from portico_runtime.trace import PROGRAM
 
 
-def warm():
-    """What can be done before there is a job. A copy of the fork-server must
-    not have its random numbers, nor wait for its memory when there is one."""
-    random.seed()
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
+def prepare():
+    """What all programs have, and copies of the fork-server share."""
     # Lines of several threads must not mix, and each must be seen at once.
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     sys.stderr.reconfigure(line_buffering=True)
-    # The working directory comes last, so that a file there cannot take the
-    # place of a module of the library.
-    sys.path.append("/mnt/data")
-    sys.excepthook = trace.show
     threading.excepthook = trace.show_thread
     asyncio.set_event_loop_policy(calls.LoopPolicy())
     asyncio.run = _run
@@ -41,6 +33,23 @@ def warm():
         (rewrite.RETURN, rewrite.Return),
     ):  # fmt: skip
         setattr(builtins, name, function)
+    _compile()
+
+
+def warm():
+    """What can be done before there is a job. A copy of the fork-server must
+    not have its random numbers, nor wait for its memory when there is one."""
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    # The working directory comes last, so that a file there cannot take the
+    # place of a module of the library.
+    sys.path.append("/mnt/data")
+    sys.excepthook = trace.show
+    _compile()
+
+
+def _compile():
     tree = ast.parse("import json\nif json: return json.dumps([x for x in (1, 2)])\n")
     rewrite.rewrite(tree, ("warm",))
     compile(tree, PROGRAM, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
