@@ -135,3 +135,50 @@ func pythons(t *testing.T, dir string) []int {
 	slices.Sort(pids)
 	return pids
 }
+
+// A signal to the group of a program reaches no other program, nor the
+// fork-server.
+func TestAProgramSignalsItsOwnGroupOnly(t *testing.T) {
+	t.Parallel()
+	d, err := forkserver.New(guest.Config{Root: sandboxtest.Root(), Preload: []string{"json"}})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	waits, err := d.Start(t.Context())
+	require.NoError(t, err)
+	c, err := d.Start(t.Context())
+	require.NoError(t, err)
+	r, err := c.Run(t.Context(), sandbox.Job{Code: "import os\nos.kill(0, 9)", Timeout: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, sandbox.Killed, r.Status, r.Stderr)
+	require.NoError(t, c.Close())
+	// It may also make a session of its own, as a program that is nobody's leader.
+	r, err = waits.Run(t.Context(), sandbox.Job{Code: "import os\nprint(os.getpgrp(), os.getpid())\nos.setsid()", Timeout: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, "1 2\n", r.Stdout, r.Stderr)
+	require.NoError(t, waits.Close())
+	require.NoError(t, d.Close())
+}
+
+// Where there are control groups, process 1 and the program are both in that of
+// their sandbox, and in no other's.
+func TestProgramsAreInTheirControlGroup(t *testing.T) {
+	t.Parallel()
+	groups := guest.OpenGroups() != nil
+	d, err := forkserver.New(guest.Config{Root: sandboxtest.Root(), Preload: []string{"json"}})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	seen := map[string]bool{}
+	for range 2 {
+		c, err := d.Start(t.Context())
+		require.NoError(t, err)
+		r, err := c.Run(t.Context(), sandbox.Job{Code: "for pid in (1, 2): print(*sorted(l.split(':')[2].strip() for l in open('/proc/%d/cgroup' % pid) if '/portico/' in l))", Timeout: time.Minute})
+		require.NoError(t, err)
+		one, program, _ := strings.Cut(strings.TrimSpace(r.Stdout), "\n")
+		require.Equal(t, one, program, r.Stderr)
+		require.Equal(t, groups, one != "", r.Stdout)
+		require.False(t, groups && seen[one], "two share a group")
+		seen[one] = true
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, d.Close())
+}
