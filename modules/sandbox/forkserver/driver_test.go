@@ -182,3 +182,19 @@ func TestProgramsAreInTheirControlGroup(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 }
+
+// Process 1 of a sandbox has the program's user; its memory is no program's to
+// look at.
+func TestProgramsCannotLookIntoProcessOne(t *testing.T) {
+	t.Parallel()
+	d, err := forkserver.New(guest.Config{Root: sandboxtest.Root(), Preload: []string{"json"}})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	c, err := d.Start(t.Context())
+	require.NoError(t, err)
+	r, err := c.Run(t.Context(), sandbox.Job{Code: "for name in ('mem', 'maps', 'environ'):\n    try: open('/proc/1/' + name, 'rb'); print('open')\n    except PermissionError: print('refused')", Timeout: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, "refused\nrefused\nrefused\n", r.Stdout, r.Stderr)
+	require.NoError(t, c.Close())
+	require.NoError(t, d.Close())
+}
