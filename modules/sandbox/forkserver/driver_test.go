@@ -198,3 +198,31 @@ func TestProgramsCannotLookIntoProcessOne(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.NoError(t, d.Close())
 }
+
+// Two programs share no namespace.
+func TestProgramsHaveNamespacesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d, err := forkserver.New(guest.Config{Root: sandboxtest.Root(), Preload: []string{"json"}})
+	require.NoError(t, err)
+	require.NoError(t, d.Open(t.Context()))
+	seen := map[string]bool{}
+	var open []sandbox.Capsule // or the kernel gives the same numbers again
+	for range 2 {
+		c, err := d.Start(t.Context())
+		require.NoError(t, err)
+		open = append(open, c)
+	}
+	for _, c := range open {
+		r, err := c.Run(t.Context(), sandbox.Job{Code: "import os\nfor kind in ('user', 'mnt', 'pid', 'net', 'ipc', 'uts'): print(os.readlink('/proc/self/ns/' + kind))", Timeout: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, strings.Fields(r.Stdout), 6, r.Stderr)
+		for namespace := range strings.FieldsSeq(r.Stdout) {
+			require.False(t, seen[namespace], "two are in %s", namespace)
+			seen[namespace] = true
+		}
+	}
+	for _, c := range open {
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, d.Close())
+}
