@@ -4,13 +4,37 @@
 // costs latency, never data, because every reader also polls now and then.
 package wake
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // Hub passes wake-ups on inside this process. The zero value is ready.
 type Hub struct {
-	mu     sync.Mutex
-	topics map[string]map[chan struct{}]struct{}
+	mu        sync.Mutex
+	topics    map[string]map[chan struct{}]struct{}
+	followers []follower
 }
+
+// follower is told of each topic that begins with its kind.
+type follower struct {
+	kind    string
+	changed func(id string)
+}
+
+// Follow calls changed for every topic that Topic made of a kind, with its id,
+// before Publish returns and before readers are woken. The id is empty where
+// anything of the kind may have changed. changed returns at once and does not
+// use the hub. It is for those who forget what they know, and has no end.
+func (h *Hub) Follow(kind string, changed func(id string)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.followers = append(h.followers, follower{kind, changed})
+}
+
+// Topic names a thing of a kind, for those who Follow the kind; an empty id all
+// of them. Neither kind nor id has a space.
+func Topic(kind, id string) string { return kind + " " + id }
 
 // Subscribe returns a channel that holds a value after the topic was
 // published, and a function that ends the subscription. Publications that
@@ -40,6 +64,11 @@ func (h *Hub) Subscribe(topic string) (woken <-chan struct{}, cancel func()) {
 func (h *Hub) Publish(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, f := range h.followers {
+		if id, ok := strings.CutPrefix(topic, Topic(f.kind, "")); ok {
+			f.changed(id)
+		}
+	}
 	for ch := range h.topics[topic] {
 		wakeUp(ch)
 	}
@@ -50,6 +79,9 @@ func (h *Hub) Publish(topic string) {
 func (h *Hub) PublishAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, f := range h.followers {
+		f.changed("")
+	}
 	for _, readers := range h.topics {
 		for ch := range readers {
 			wakeUp(ch)

@@ -2,6 +2,7 @@ package wake_test
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,20 @@ func TestHubWakesOnlyTheTopicsReaders(t *testing.T) {
 		t.Error("an ended subscription was woken")
 	}
 	cancel2()
+}
+
+func TestFollowersAreToldOfTheirKind(t *testing.T) {
+	t.Parallel()
+	var hub wake.Hub
+	var told []string
+	hub.Follow("key", func(id string) { told = append(told, id) })
+	for _, topic := range []string{wake.Topic("key", "u-1"), wake.Topic("keys", "u-2"), "ar-1", "key", wake.Topic("key", "")} {
+		hub.Publish(topic)
+	}
+	hub.PublishAll()
+	if !slices.Equal(told, []string{"u-1", "", ""}) {
+		t.Errorf("%q", told)
+	}
 }
 
 func TestListenerWakesAnotherProcess(t *testing.T) {
