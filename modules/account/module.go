@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account/hosttoken"
 )
 
@@ -17,6 +18,9 @@ type Deps struct {
 	Hosts       Hosts
 	Logger      *slog.Logger
 	Now         func() time.Time
+	// Wake is the hub that DB tells of its commits. It lets the service know for
+	// a second who a credential is for; nil reads that for every request.
+	Wake *wake.Hub
 }
 
 // Hosts are the servers whose signed tokens are taken.
@@ -46,12 +50,13 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
+	facts := newFacts(d.Wake, d.Now)
 	if d.Now == nil {
 		d.Now = database.Now
 	}
 	return &Module{Service: &Service{
 		db: d.DB, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, logger: d.Logger, now: d.Now,
-		temporary: &temporaryKeys{}, unknown: &unknownPlans{},
+		temporary: &temporaryKeys{}, unknown: &unknownPlans{}, facts: facts,
 	}}
 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -98,7 +99,8 @@ func (repository) users(h database.Handle) ([]User, error) {
 
 // disable sets or clears since when a user is refused.
 func (repository) disable(tx database.Tx, uid string, at *time.Time) error {
-	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&userRow{}).Update("disabled_at", at), ErrUserMissing)
+	err := database.MustAffect(database.Scoped(tx.Handle, uid).Model(&userRow{}).Update("disabled_at", at), ErrUserMissing)
+	return cmp.Or(err, changed(tx, uid))
 }
 
 func (repository) insertKey(tx database.Tx, row keyRow) error {
@@ -134,12 +136,14 @@ func (repository) rename(tx database.Tx, uid, keyID, name string) error {
 }
 
 func (repository) revoke(tx database.Tx, uid, keyID string, at time.Time) error {
-	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&keyRow{}).
+	err := database.MustAffect(database.Scoped(tx.Handle, uid).Model(&keyRow{}).
 		Where("key_id = ? AND revoked_at IS NULL", keyID).Update("revoked_at", at), ErrKeyMissing)
+	return cmp.Or(err, changed(tx, uid))
 }
 
 func (repository) touch(tx database.Tx, uid, keyID string, at time.Time) error {
-	return database.Scoped(tx.Handle, uid).Model(&keyRow{}).Where("key_id = ?", keyID).Update("last_used_at", at).Error
+	err := database.Scoped(tx.Handle, uid).Model(&keyRow{}).Where("key_id = ?", keyID).Update("last_used_at", at).Error
+	return cmp.Or(err, changed(tx, uid))
 }
 
 // purge deletes temporary keys that expired before a moment.
@@ -151,6 +155,7 @@ func (repository) purge(tx database.Tx, before time.Time) (int64, error) {
 
 // revokeSandbox ends keys of sandboxes by their name.
 func (repository) revokeSandbox(tx database.Tx, uid, name string, at time.Time) error {
-	return database.Scoped(tx.Handle, uid).Model(&keyRow{}).
+	err := database.Scoped(tx.Handle, uid).Model(&keyRow{}).
 		Where("name = ? AND scope IS NOT NULL AND revoked_at IS NULL", name).Update("revoked_at", at).Error
+	return cmp.Or(err, changed(tx, uid))
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 
 	"gorm.io/gorm/clause"
@@ -75,7 +76,7 @@ func (repository) lock(tx database.Tx, uid string) error {
 }
 
 func (repository) deleteUser(tx database.Tx, uid string) error {
-	return database.MustAffect(database.Scoped(tx.Handle, uid).Delete(&userRow{}), ErrUserMissing)
+	return cmp.Or(database.MustAffect(database.Scoped(tx.Handle, uid).Delete(&userRow{}), ErrUserMissing), changed(tx, uid))
 }
 
 // keys lists the keys of all users, or of one, the newest first; those of

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"time"
 
 	"gorm.io/gorm"
@@ -73,7 +74,8 @@ func (repository) insertIdentity(tx database.Tx, row identityRow) error {
 }
 
 func (repository) seen(tx database.Tx, uid string, at time.Time) error {
-	return database.Scoped(tx.Handle, uid).Model(&identityRow{}).Update("last_seen_at", at).Error
+	err := database.Scoped(tx.Handle, uid).Model(&identityRow{}).Update("last_seen_at", at).Error
+	return cmp.Or(err, changed(tx, uid))
 }
 
 // plan keeps what a token says about the plan, and reports whether that is the

@@ -25,6 +25,7 @@ type Service struct {
 	rows        repository
 	temporary   *temporaryKeys
 	unknown     *unknownPlans
+	facts       facts
 }
 
 // touchEvery keeps a busy key from writing its row on every request.
@@ -35,7 +36,8 @@ func (s *Service) Authenticate(ctx context.Context, c httpapi.Credentials) (acto
 	if c.APIKey == "" {
 		return s.authenticateToken(ctx, c.Token)
 	}
-	k, err := s.rows.byHash(s.db.Read(ctx), Plaintext(c.APIKey).hash())
+	hash := Plaintext(c.APIKey).hash()
+	k, err := s.facts.keys.Get(ctx, hash, func(ctx context.Context) (Key, error) { return s.rows.byHash(s.db.Read(ctx), hash) })
 	if err != nil {
 		return actor.Actor{}, err
 	}

@@ -17,8 +17,7 @@ import (
 )
 
 // authenticateHost says which user a host's token is for. The first token of a
-// person makes their user. It costs one query, as a key does, so that a user
-// who is disabled is refused at once.
+// person makes their user.
 func (s *Service) authenticateHost(ctx context.Context, token string) (actor.Actor, error) {
 	c, err := s.hosts.Verifier.Verify(token)
 	switch {
@@ -29,7 +28,7 @@ func (s *Service) authenticateHost(ctx context.Context, token string) (actor.Act
 		return actor.Actor{}, ErrBadHostToken
 	}
 	who := Identity{c.Issuer, c.Tenant, c.Subject}
-	k, err := s.rows.identity(s.db.Read(ctx), who)
+	k, err := s.facts.people.Get(ctx, who, func(ctx context.Context) (known, error) { return s.rows.identity(s.db.Read(ctx), who) })
 	if errors.Is(err, database.ErrNotFound) {
 		k, err = s.meet(ctx, who)
 	}

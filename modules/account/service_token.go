@@ -56,7 +56,7 @@ func (s *Service) authenticateSession(ctx context.Context, token string) (actor.
 	if err != nil || c.UID == "" {
 		return actor.Actor{}, ErrBadToken.With(err)
 	}
-	switch u, err := s.rows.user(s.db.Read(ctx), c.UID); {
+	switch u, err := s.facts.users.Get(ctx, c.UID, func(ctx context.Context) (User, error) { return s.rows.user(s.db.Read(ctx), c.UID) }); {
 	case errors.Is(err, ErrUserMissing):
 		return actor.Actor{}, ErrBadToken.With(err)
 	case err != nil:
