@@ -53,7 +53,7 @@ func (a *App) outside(box *secretbox.Box) error {
 		sources[i] = one
 	}
 	kinds := toolset.NewKinds(sources...)
-	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Kinds: kinds, Logger: a.Logger})
+	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Kinds: kinds, Logger: a.Logger, Wake: a.Hub})
 	a.Installs = install.New(install.Deps{DB: a.DB, Box: box, Toolsets: a.Toolsets.Service, Kinds: kinds})
 	a.Inventory = store.New(store.Deps{DB: a.DB, Box: box, Connections: a.composio})
 	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Inventory, Variables: a.variables(), Pricer: a.pricer, Kinds: kinds})

@@ -27,6 +27,7 @@ type Entry struct {
 	service          *Service
 	authData, config *string
 	listing          *Listing // where it was read already
+	identified       bool     // Updated says which state of its file counts
 }
 
 // Listing is what a toolset's file says, besides its tools.
@@ -68,6 +69,16 @@ func (e Entry) Listing(ctx context.Context) (Listing, error) {
 	if e.listing != nil {
 		return *e.listing, nil
 	}
+	switch {
+	case !e.identified:
+		return e.readListing(ctx)
+	case e.Updated.IsZero():
+		return Listing{Key: e.Toolset.Key}, Missing(e.Toolset.Key)
+	}
+	return e.service.facts.listings.Get(ctx, state{e.Toolset.Key, e.Updated}, e.readListing)
+}
+
+func (e Entry) readListing(ctx context.Context) (Listing, error) {
 	row, err := e.service.rows.Inventory(e.service.db.Read(ctx), e.Toolset.Key)
 	if err != nil {
 		return Listing{Key: e.Toolset.Key}, err

@@ -7,6 +7,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/secretbox"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/toolset/rows"
 )
 
@@ -19,6 +20,9 @@ type Deps struct {
 	// Logger says why a toolset is broken; nil discards that.
 	Logger *slog.Logger
 	Now    func() time.Time
+	// Wake is the hub that DB tells of its commits. It lets the service know for
+	// a second what keys mean; nil reads that for every call.
+	Wake *wake.Hub
 }
 
 // Module is the wired package.
@@ -26,13 +30,14 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
+	facts := newFacts(d.Wake, d.Now)
 	if d.Now == nil {
 		d.Now = database.Now
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Module{Service: &Service{db: d.DB, box: d.Box, kinds: d.Kinds, logger: d.Logger, now: d.Now}}
+	return &Module{Service: &Service{db: d.DB, box: d.Box, kinds: d.Kinds, logger: d.Logger, now: d.Now, facts: facts}}
 }
 
 // Register adds the module's operations to the API.
@@ -46,4 +51,5 @@ type Service struct {
 	logger *slog.Logger
 	now    func() time.Time
 	rows   rows.Repository
+	facts  facts
 }

@@ -34,10 +34,11 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 	if ptc.IsBuiltin(key) {
 		return Toolset{Key: key, Name: key, Kind: Builtin, Unsupported: "builtin tool execution is not supported."}, nil
 	}
-	h := s.db.Read(ctx)
-	row, err := s.rows.Usable(h, a.UID, key)
+	row, err := s.facts.usable.Get(ctx, meaning{a.UID, key}, func(ctx context.Context) (rows.Usable, error) {
+		return s.rows.Usable(s.db.Read(ctx), a.UID, key)
+	})
 	if errs.CodeOf(err) == errs.ToolsetMissing {
-		own, failure := s.rows.OwnMCP(h, a.UID, key)
+		own, failure := s.rows.OwnMCP(s.db.Read(ctx), a.UID, key)
 		switch {
 		case failure != nil:
 			return Toolset{}, failure
@@ -53,7 +54,7 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 	}
 	e := Entry{
 		Toolset: Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal},
-		service: s, authData: row.AuthData, config: row.Config,
+		service: s, authData: row.AuthData, config: row.Config, identified: true,
 	}
 	if row.InventoryUpdated != nil {
 		e.Updated = *row.InventoryUpdated

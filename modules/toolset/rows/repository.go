@@ -2,6 +2,7 @@
 package rows
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -156,13 +157,14 @@ func (Repository) Global(h database.Handle, key string) (Toolset, error) {
 
 // InsertToolset writes a new toolset.
 func (Repository) InsertToolset(tx database.Tx, r Toolset) error {
-	return database.Unscoped(tx.Handle).Create(&r).Error
+	return cmp.Or(database.Unscoped(tx.Handle).Create(&r).Error, changed(tx, database.Text(r.UID)))
 }
 
 // UpdateGlobal changes a toolset of everybody; operators only.
 func (Repository) UpdateGlobal(tx database.Tx, key string, columns map[string]any) error {
-	return database.MustAffect(database.Unscoped(tx.Handle).Model(&Toolset{}).
+	err := database.MustAffect(database.Unscoped(tx.Handle).Model(&Toolset{}).
 		Where("key = ? AND is_global AND deleted_at IS NULL", key).Updates(columns), Missing(key))
+	return cmp.Or(err, changed(tx, everybody))
 }
 
 // Inventory finds an inventory row that is in force. The error is that of
@@ -190,12 +192,13 @@ func (Repository) Inventories(h database.Handle) ([]Inventory, error) {
 
 // InsertInventory writes a new inventory row.
 func (Repository) InsertInventory(tx database.Tx, r Inventory) error {
-	return database.Unscoped(tx.Handle).Create(&r).Error
+	return cmp.Or(database.Unscoped(tx.Handle).Create(&r).Error, changed(tx, everybody))
 }
 
 // UpdateInventory changes an inventory row; operators only.
 func (Repository) UpdateInventory(tx database.Tx, key string, columns map[string]any) error {
-	return database.MustAffect(database.Unscoped(tx.Handle).Model(&Inventory{}).Where("key = ?", key).Updates(columns), Missing(key))
+	err := database.MustAffect(database.Unscoped(tx.Handle).Model(&Inventory{}).Where("key = ?", key).Updates(columns), Missing(key))
+	return cmp.Or(err, changed(tx, everybody))
 }
 
 // Methods lists the enabled methods of a toolset, the newest version of each,

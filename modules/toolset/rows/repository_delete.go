@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/portico-run/portico/internal/database"
@@ -23,12 +24,14 @@ func (Repository) CountInstalled(h database.Handle, key string) (n int64, err er
 
 // DeleteInventory deletes an inventory row with its credential.
 func (Repository) DeleteInventory(tx database.Tx, key string, at time.Time) error {
-	return database.MustAffect(database.Unscoped(tx.Handle).Model(&Inventory{}).Where("key = ? AND deleted_at IS NULL", key).
+	err := database.MustAffect(database.Unscoped(tx.Handle).Model(&Inventory{}).Where("key = ? AND deleted_at IS NULL", key).
 		Updates(map[string]any{"api_key": nil, "deleted_at": at, "updated_at": at}), Missing(key))
+	return cmp.Or(err, changed(tx, everybody))
 }
 
 // DeleteToolsets deletes all toolsets of a key with their credentials.
 func (Repository) DeleteToolsets(tx database.Tx, key string, at time.Time) error {
-	return database.Unscoped(tx.Handle).Model(&Toolset{}).Where("key = ? AND deleted_at IS NULL", key).
+	err := database.Unscoped(tx.Handle).Model(&Toolset{}).Where("key = ? AND deleted_at IS NULL", key).
 		Updates(map[string]any{"auth_data": nil, "deleted_at": at, "updated_at": at}).Error
+	return cmp.Or(err, changed(tx, everybody))
 }

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -31,13 +32,15 @@ func (Repository) Own(h database.Handle, uid, key string) (Toolset, error) {
 
 // UpdateOwn changes a user's own toolset.
 func (Repository) UpdateOwn(tx database.Tx, uid, toolsetID string, columns map[string]any) error {
-	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&Toolset{}).
+	err := database.MustAffect(database.Scoped(tx.Handle, uid).Model(&Toolset{}).
 		Where("toolset_id = ? AND NOT is_global AND deleted_at IS NULL", toolsetID).Updates(columns), Missing(toolsetID))
+	return cmp.Or(err, changed(tx, uid))
 }
 
 // Uninstall switches a user's own toolset of a kind off; it may be installed
 // again.
 func (Repository) Uninstall(tx database.Tx, uid, key, authType string, now time.Time) error {
-	return database.Scoped(tx.Handle, uid).Model(&Toolset{}).Where("key = ? AND auth_type = ? AND NOT is_global AND deleted_at IS NULL", key, authType).
+	err := database.Scoped(tx.Handle, uid).Model(&Toolset{}).Where("key = ? AND auth_type = ? AND NOT is_global AND deleted_at IS NULL", key, authType).
 		Updates(map[string]any{"uninstalled": true, "enabled": false, "auth_data": nil, "updated_at": now}).Error
+	return cmp.Or(err, changed(tx, uid))
 }
