@@ -151,7 +151,7 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Accounts, err = a.accounts(); err != nil {
 		return err
 	}
-	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease})
+	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease, Wake: a.Hub})
 	if a.Drive, err = a.files(); err != nil {
 		return err
 	}

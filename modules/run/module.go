@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/wake"
 )
 
 // Deps is what the module needs.
@@ -22,6 +23,9 @@ type Deps struct {
 	Owner string
 	// Lease is how long a new run is believed alive without Renew.
 	Lease time.Duration
+	// Wake is the hub that DB tells of its commits. It lets the service know for
+	// a second which runs there are; nil asks the database for every call.
+	Wake *wake.Hub
 }
 
 // Module is the runs with their routes.
@@ -31,8 +35,9 @@ type Module struct {
 
 // New builds the module. It starts nothing.
 func New(d Deps) *Module {
+	known := newKnown(d.Wake, d.Now)
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{db: d.DB, now: d.Now, owner: d.Owner, lease: d.Lease}}
+	return &Module{Service: &Service{db: d.DB, now: d.Now, owner: d.Owner, lease: d.Lease, known: known}}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/cached"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
@@ -19,6 +20,7 @@ type Service struct {
 	now   func() time.Time
 	owner string
 	lease time.Duration
+	known *cached.Cache[Ref, struct{}] // to be their user's
 }
 
 // Create begins a run: it is running, leased by this process, and has its
@@ -121,7 +123,10 @@ func (s *Service) List(ctx context.Context, a actor.Actor, p httpapi.PageQuery) 
 
 // Owns reports whether the run exists and is the user's.
 func (s *Service) Owns(ctx context.Context, r Ref) (bool, error) {
-	_, err := s.repo.get(s.db.Read(ctx), r.UID, r.ResultID, &r.Version)
+	_, err := s.known.Get(ctx, r, func(ctx context.Context) (none struct{}, err error) {
+		_, err = s.repo.get(s.db.Read(ctx), r.UID, r.ResultID, &r.Version)
+		return none, err
+	})
 	if errors.Is(err, database.ErrNotFound) {
 		return false, nil
 	}

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -48,7 +49,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, argum
 	recorded, answer, err := s.records.Begin(ctx, call, req.once())
 	if err != nil || recorded != call.CallID {
 		call.CallID = recorded
-		return call, answer, err
+		return call, answer, cmp.Or(err, s.stillCalls(ctx, a, call))
 	}
 	defer s.records.Work(call.CallID)()
 
@@ -60,6 +61,16 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, argum
 	// From here on the caller may be gone: what happened is recorded anyway.
 	answer, err = s.records.Settle(context.WithoutCancel(ctx), call, answer, s.bill(charge))
 	return call, answer, err
+}
+
+// stillCalls refuses the answer of an earlier request to a program that has
+// ended: it is not a call that Begin would refuse.
+func (s *Service) stillCalls(ctx context.Context, a actor.Actor, c record.Call) error {
+	if c.ParentID == "" {
+		return nil
+	}
+	_, _, err := s.records.CallerNow(ctx, a, c.ParentID)
+	return err
 }
 
 // place checks where the call claims to be made and returns its record, with what

@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/portico-run/portico/internal/database"
@@ -85,7 +86,8 @@ func (repository) clear(tx database.Tx, model any, resultID string) error {
 }
 
 func (repository) delete(tx database.Tx, uid, resultID string) error {
-	return database.Scoped(tx.Handle, uid).Where("result_id = ?", resultID).Delete(&runRow{}).Error
+	err := database.Scoped(tx.Handle, uid).Where("result_id = ?", resultID).Delete(&runRow{}).Error
+	return cmp.Or(err, run.Deleted(tx, resultID))
 }
 
 // changeCalls changes the records of a run's calls that are not deleted.

@@ -52,6 +52,7 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
+	programs := newPrograms(d.Wake, d.Now)
 	if d.Now == nil {
 		d.Now = database.Now
 	}
@@ -59,7 +60,7 @@ func New(d Deps) *Module {
 		d.Settings.Patience = 30 * time.Second
 	}
 	return &Module{Service: &Service{
-		db: d.DB, objects: d.Objects, runs: d.Runs, wake: d.Wake, now: d.Now, settings: d.Settings, alive: newRegister(),
+		db: d.DB, objects: d.Objects, runs: d.Runs, wake: d.Wake, now: d.Now, settings: d.Settings, alive: newRegister(), programs: programs,
 	}}
 }
 

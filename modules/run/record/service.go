@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/cached"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
@@ -28,6 +29,7 @@ type Service struct {
 	settings Settings
 	rows     repository
 	alive    *register
+	programs *cached.Cache[ownCall, program]
 }
 
 // NewID makes the id of a call that is not recorded yet.

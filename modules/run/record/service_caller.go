@@ -35,29 +35,47 @@ func (g Grant) Selects(toolset, name string) bool {
 
 // Caller returns the program that a call of the actor's names. It returns
 // ErrParentForeign for one that is not a program of the actor's. The key of a
-// program counts with one that is executing now, else ErrParentEnded; every call
-// asks the database, so that the end of a program is the end of its key in
-// every process.
+// program counts with one that is executing, else ErrParentEnded. Another process
+// may learn a second late that a program has ended; Begin, which asks the
+// database, refuses its calls all the same.
 func (s *Service) Caller(ctx context.Context, a actor.Actor, callID string) (Call, Grant, error) {
+	p, err := s.programs.Get(ctx, ownCall{a.UID, callID}, func(ctx context.Context) (program, error) { return s.readProgram(ctx, a, callID) })
+	return s.admit(a, p, err)
+}
+
+// CallerNow is Caller for those that do not Begin a call: it asks the database.
+func (s *Service) CallerNow(ctx context.Context, a actor.Actor, callID string) (Call, Grant, error) {
+	p, err := s.readProgram(ctx, a, callID)
+	return s.admit(a, p, err)
+}
+
+func (s *Service) admit(a actor.Actor, p program, err error) (Call, Grant, error) {
 	restricted := a.Scope == actor.ToolExecute
+	switch {
+	case err != nil:
+		return p.Call, Grant{}, err
+	case p.Origin != ids.Agent, restricted && !p.readable:
+		return p.Call, Grant{}, ErrParentForeign
+	case restricted && !p.Live(s.now()):
+		return p.Call, Grant{}, ErrParentEnded
+	}
+	return p.Call, p.grant, nil
+}
+
+func (s *Service) readProgram(ctx context.Context, a actor.Actor, callID string) (program, error) {
 	if callID == "" {
-		return Call{}, Grant{}, ErrProgramMissing
+		return program{}, ErrProgramMissing
 	}
 	c, err := s.rows.byID(s.db.Read(ctx), a.UID, callID)
-	if errors.Is(err, ErrMissing) || (err == nil && c.Origin != ids.Agent) {
-		return c, Grant{}, ErrParentForeign
+	if errors.Is(err, ErrMissing) {
+		return program{}, ErrParentForeign
 	}
 	if err != nil {
-		return c, Grant{}, err
+		return program{}, err
 	}
 	given, readable := programOf(c.Input)
-	if restricted && !readable {
-		return c, Grant{}, ErrParentForeign
-	}
-	if restricted && !c.Live(s.now()) {
-		return c, Grant{}, ErrParentEnded
-	}
-	return c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected}, nil
+	c.Input, c.Output = nil, nil
+	return program{c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected}, readable}, nil
 }
 
 // programOf reads which toolsets a program was given; none are all. What is
@@ -75,7 +93,7 @@ func programOf(input json.RawMessage) (given ProgramInput, readable bool) {
 
 // sees reports ErrMissing for calls that are not of the program's run.
 func (s *Service) sees(ctx context.Context, a actor.Actor, c Call, callID string) error {
-	of, _, err := s.Caller(ctx, a, callID)
+	of, _, err := s.CallerNow(ctx, a, callID)
 	if err != nil {
 		return err
 	}

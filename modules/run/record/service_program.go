@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -103,6 +104,9 @@ func (s *Service) EndProgram(ctx context.Context, tx database.Tx, c Call, a Answ
 	}
 	c.UpdatedAt = s.now()
 	if err := s.rows.finish(tx, c, c.UpdatedAt); err != nil {
+		return err
+	}
+	if err := tx.Notify(wake.Topic(endedProgram, c.CallID)); err != nil {
 		return err
 	}
 	return s.tellEnd(ctx, tx, c)
