@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -101,8 +102,13 @@ func (db *DB) send(ctx context.Context, statements *pgx.Batch) (err error) {
 		}
 		return results.Close()
 	})
-	if took := time.Since(begin); took >= slow {
-		db.log.WarnContext(ctx, "statements", "count", statements.Len(), "first", statements.QueuedQueries[0].SQL, "took", took, "error", err)
+	level := LevelStatement
+	took := time.Since(begin)
+	if took >= slow {
+		level = slog.LevelWarn
+	}
+	if db.log.Enabled(ctx, level) {
+		db.log.Log(ctx, level, "statements", "count", statements.Len(), "first", statements.QueuedQueries[0].SQL, "took", took, "error", err)
 	}
 	return err
 }

@@ -12,6 +12,10 @@ import (
 // slow is how long a statement takes before it is logged.
 const slow = time.Second
 
+// LevelStatement is a level of the log, below debugging, at which it has every
+// statement.
+const LevelStatement = slog.LevelDebug - 4
+
 // statementLog logs statements that fail or are slow. Their text, with places
 // instead of values, is made only then: values may be secrets, and making it
 // costs as much as a small query.
@@ -39,14 +43,17 @@ func (l statementLog) Error(ctx context.Context, text string, _ ...any) {
 func (l statementLog) Trace(ctx context.Context, begin time.Time, statement func() (string, int64), err error) {
 	took := time.Since(begin)
 	expected := err == nil || errors.Is(err, logger.ErrRecordNotFound) || errors.Is(err, context.Canceled)
-	if expected && took < slow {
+	level := slog.LevelWarn
+	switch {
+	case expected && took < slow:
+		level = LevelStatement
+	case IsDuplicate(err):
+		level = slog.LevelDebug // callers expect it, and say what it means
+	}
+	if !l.log.Enabled(ctx, level) {
 		return
 	}
 	text, rows := statement()
-	level := slog.LevelWarn
-	if IsDuplicate(err) {
-		level = slog.LevelDebug // callers expect it, and say what it means
-	}
 	l.log.Log(ctx, level, "statement", "sql", text, "rows", rows, "took", took, "error", err)
 }
 
