@@ -46,11 +46,11 @@ func TestAFactIsReadOnceInItsAge(t *testing.T) {
 			t.Errorf("%d reads of two facts", n)
 		}
 		s.value.Store(1)
-		time.Sleep(time.Second - time.Nanosecond)
+		<-time.After(time.Second - time.Nanosecond)
 		if v := get(t, c, "a", s.read); v != 0 {
 			t.Error("it was forgotten early")
 		}
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		if v := get(t, c, "a", s.read); v != 1 {
 			t.Error("it is older than its age")
 		}
@@ -66,17 +66,17 @@ func TestASlowReadIsOldWhenItEnds(t *testing.T) {
 		var s source
 		slow := func(ctx context.Context) (int64, error) {
 			v, err := s.read(ctx)
-			time.Sleep(5 * time.Second)
+			<-time.After(5 * time.Second)
 			return v, err
 		}
 		go func() { _, _ = c.Get(t.Context(), "a", slow) }()
 		synctest.Wait()
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		s.value.Store(1)
 		if v := get(t, c, "a", s.read); v != 1 {
 			t.Error("a read that began long ago is shared")
 		}
-		time.Sleep(4 * time.Second) // the slow one has ended
+		<-time.After(4 * time.Second) // the slow one has ended
 		if v := get(t, c, "a", s.read); v != 1 {
 			t.Error("a read that began long ago is kept")
 		}
