@@ -180,6 +180,10 @@ func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(
 		_, _, err := f.records.Caller(ctx, ben, p.CallID)
 		require.ErrorIs(t, err, record.ErrParentForeign)
 	}
+	tries["record.CallerNow"] = func(t *testing.T) {
+		_, _, err := f.records.CallerNow(ctx, ben, p.CallID)
+		require.ErrorIs(t, err, record.ErrParentForeign)
+	}
 	tries["record.Fit"] = func(t *testing.T) { // is kept under the user's own name
 		_, err := f.records.Fit(ctx, stolen, record.Answer{Data: json.RawMessage(`"` + strings.Repeat("x", 2*outputCap) + `"`)})
 		require.NoError(t, err)
