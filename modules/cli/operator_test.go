@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,11 +30,13 @@ func TestOperatorsCommands(t *testing.T) {
 				return good(t, env, args...)
 			}
 			require.Contains(t, ok("migrate", "status"), "not applied")
-			require.Equal(t, "12 migrations applied\n", ok("migrate", "up"))
+			files, err := filepath.Glob("../../migrations/" + string(d) + "/*.sql")
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("%d migrations applied\n", len(files)), ok("migrate", "up"))
 			require.Equal(t, "0 migrations applied\n", ok("migrate", "up"))
 			require.NotContains(t, ok("migrate", "status"), "not applied")
 			require.Equal(t, "1 migrations reverted\n", ok("migrate", "down"))
-			require.Equal(t, "11 migrations reverted\n", ok("migrate", "down", "--all"))
+			require.Equal(t, fmt.Sprintf("%d migrations reverted\n", len(files)-1), ok("migrate", "down", "--all"))
 
 			uid := strings.TrimSpace(ok("user", "create", "anna", "--email", "anna@example.com"))
 			require.Regexp(t, `^u-[a-z0-9]{24}$`, uid)
