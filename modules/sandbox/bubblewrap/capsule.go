@@ -38,7 +38,7 @@ func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 	if err := c.session.Bound(d.host.Groups, c.cell.PID()); err != nil {
 		return err
 	}
-	_, err = c.session.Observe(c.cell.PID(), 0)
+	_, err = c.session.Observe(c.cell.Init(), 0)
 	return err
 }
 

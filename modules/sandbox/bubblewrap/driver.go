@@ -55,7 +55,7 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
 		return nil, err
 	}
 	c := &capsule{driver: d}
-	c.session.Slot, c.session.Limits = s, d.host.Limits
+	c.session.Slot, c.session.Limits, c.session.Poller = s, d.host.Limits, d.host.Poller
 	d.host.Add(c)
 	if err := c.start(ctx, bwrap); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -26,7 +25,6 @@ type capsule struct {
 	session guest.Session
 
 	init   *guest.Process // process 1 of the child's namespace
-	status *os.File       // where it tells how the program ended
 	code   int            // read after exited
 	exited chan struct{}
 
@@ -42,7 +40,7 @@ func (c *capsule) open() (theirs []*os.File, err error) {
 	}
 	theirs = append(theirs, end)
 	c.session.Control = control
-	for _, ours := range []**os.File{&c.session.Stdout, &c.session.Stderr, &c.status} {
+	for _, ours := range []**os.File{&c.session.Stdout, &c.session.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return theirs, err
@@ -50,6 +48,12 @@ func (c *capsule) open() (theirs []*os.File, err error) {
 		*ours = r
 		theirs = append(theirs, w)
 	}
+	// A file, since it is read once: a pipe would be open as long as the child.
+	status, err := os.OpenFile(c.session.Slot.Own(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return theirs, err
+	}
+	theirs = append(theirs, status)
 	// The kernel then says who sent what arrives.
 	conn, ok := control.(*net.UnixConn)
 	if !ok {
@@ -65,15 +69,14 @@ func (c *capsule) open() (theirs []*os.File, err error) {
 	return theirs, err
 }
 
-// wait reads how the program ended. The pipe ends with process 1, which is
-// alone in having it.
-func (c *capsule) wait() {
+// ended reads how the program ended, which process 1 wrote before it did.
+func (c *capsule) ended() {
 	defer close(c.exited)
-	var raw [4]byte
-	if _, err := io.ReadFull(c.status, raw[:]); err != nil {
+	raw, err := os.ReadFile(c.session.Slot.Own())
+	if err != nil || len(raw) != 4 {
 		return // killed
 	}
-	status := syscall.WaitStatus(binary.NativeEndian.Uint32(raw[:]))
+	status := syscall.WaitStatus(binary.NativeEndian.Uint32(raw))
 	switch {
 	case status.Exited():
 		c.code = status.ExitStatus()
@@ -88,9 +91,16 @@ func (c *capsule) await(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.init, err = guest.OpenProcess(pid); err != nil {
+	init, err := guest.OpenProcess(pid)
+	if err != nil {
 		return err
 	}
+	if err := init.Ended(c.driver.host.Poller, c.ended); err != nil {
+		init.Kill()
+		init.Close()
+		return err
+	}
+	c.init = init
 	program, err := c.identify(ctx, 'R')
 	if err != nil {
 		return err
@@ -99,7 +109,7 @@ func (c *capsule) await(ctx context.Context) error {
 		return err
 	}
 	// All children are the same.
-	idle, err := c.session.Observe(pid, c.driver.idle.Load())
+	idle, err := c.session.Observe(c.init, c.driver.idle.Load())
 	c.driver.idle.Store(idle)
 	return err
 }
@@ -164,15 +174,6 @@ func (c *capsule) Kill() error {
 	return nil
 }
 
-// release lets go of everything that is open.
-func (c *capsule) release() error {
-	err := c.session.Close()
-	if c.status != nil {
-		err = errors.Join(err, c.status.Close())
-	}
-	return err
-}
-
 // Run implements sandbox.Capsule.
 func (c *capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
 	return c.session.Run(ctx, job)
@@ -186,7 +187,7 @@ func (c *capsule) Close() error {
 		if c.init != nil {
 			c.init.Close()
 		}
-		c.err = errors.Join(c.err, c.release())
+		c.err = errors.Join(c.err, c.session.Close())
 		c.driver.host.Forget(c)
 	})
 	return c.err

@@ -111,11 +111,11 @@ func (n *nursery) fork(ctx context.Context, d *Driver) (*capsule, error) {
 		return nil, err
 	}
 	c := &capsule{driver: d, exited: make(chan struct{}), code: -1}
-	c.session = guest.Session{Tree: c, Slot: slot, Limits: d.host.Limits}
+	c.session = guest.Session{Tree: c, Slot: slot, Limits: d.host.Limits, Poller: d.host.Poller}
 	theirs, err := c.open()
 	defer closeAll(theirs)
 	if err != nil {
-		return nil, errors.Join(err, c.release())
+		return nil, errors.Join(err, c.session.Close())
 	}
 	text, err := json.Marshal(forkRequest{Slot: number, Disk: d.host.Limits.Disk, Inodes: d.host.Limits.Inodes})
 	if err == nil {
@@ -127,9 +127,8 @@ func (n *nursery) fork(ctx context.Context, d *Driver) (*capsule, error) {
 	}
 	closeAll(theirs) // or their pipes would never end
 	if err != nil {
-		return nil, errors.Join(n.cell.Explain(ctx, fmt.Errorf("fork: %w", err)), c.release())
+		return nil, errors.Join(n.cell.Explain(ctx, fmt.Errorf("fork: %w", err)), c.session.Close())
 	}
-	go c.wait()
 	return c, nil
 }
 

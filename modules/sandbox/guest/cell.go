@@ -48,7 +48,6 @@ type Cell struct {
 
 	cmd    *exec.Cmd
 	init   *Process // process 1 inside; its end is the tree's end
-	pid    int      // that process' number
 	exited chan struct{}
 }
 
@@ -82,7 +81,6 @@ func StartCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if c.init, err = OpenProcess(child.PID); err != nil {
 		return nil, c.abandon(ctx, err)
 	}
-	c.pid = child.PID
 	return c, nil
 }
 
@@ -218,7 +216,10 @@ func attributes(id int) *syscall.SysProcAttr {
 }
 
 // PID is the number of process 1 of the cell, as the host counts.
-func (c *Cell) PID() int { return c.pid }
+func (c *Cell) PID() int { return c.init.number }
+
+// Init is process 1 of the cell.
+func (c *Cell) Init() *Process { return c.init }
 
 // Exited implements Tree.
 func (c *Cell) Exited() <-chan struct{} { return c.exited }

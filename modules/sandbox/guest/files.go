@@ -26,12 +26,16 @@ type workspace struct {
 	id   int // owner of what is put in; -1: the server's own user
 }
 
-// files is the program's folder in the sandbox that w watches. What is put there
-// belongs to the user id, or to the server's own if it is below zero.
-func (w *watch) files(id int) (Files, error) {
-	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", w.work.Fd()))
+// openWorkspace opens the program's folder in the sandbox that has this process
+// 1. What is put there belongs to the user id, or to the server's own if it is
+// below zero.
+func openWorkspace(init *Process, id int) (Files, error) {
+	root, err := os.OpenRoot(init.inside(sandbox.WorkDir))
 	if err != nil {
 		return nil, fmt.Errorf("sandbox files: %w", err)
+	}
+	if !init.alive() {
+		return nil, errors.Join(errors.New("sandbox files: the interpreter is gone"), root.Close())
 	}
 	return &workspace{root: root, id: id}, nil
 }

@@ -42,6 +42,7 @@ type Host struct {
 	Slots   *Slots
 	Groups  *Groups // nil where the machine has none for us
 	Spawner *Spawner
+	Poller  *Poller
 	Runtime string // where the host keeps the guest's runtime
 
 	name    string
@@ -124,6 +125,9 @@ func (h *Host) Open() error {
 	if h.Runtime, err = s.Install(); err != nil {
 		return err
 	}
+	if h.Poller, err = NewPoller(); err != nil {
+		return err
+	}
 	h.Slots, h.Groups, h.Spawner, h.open = s, OpenGroups(), newSpawner(), true
 	return nil
 }
@@ -185,5 +189,5 @@ func (h *Host) Close() error {
 		failed = append(failed, c.Close())
 	}
 	h.Spawner.Stop()
-	return errors.Join(failed...)
+	return errors.Join(append(failed, h.Poller.Close())...)
 }

@@ -2,8 +2,8 @@ package guest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -24,20 +24,6 @@ type collector struct {
 
 // tailLimit is how much of the limit is kept for the end, where a traceback is.
 func (c *collector) tailLimit() int { return int(c.limit / 4) }
-
-// drain reads r to its end, also beyond the limit, so that the program does
-// not block on a full pipe.
-func (c *collector) drain(r io.Reader) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(buf)
-		c.add(buf[:n])
-		if err != nil {
-			c.finish()
-			return
-		}
-	}
-}
 
 func (c *collector) add(p []byte) {
 	n := min(int(c.limit)-c.tailLimit()-len(c.head), len(p))
@@ -163,11 +149,12 @@ type outputs struct {
 
 func (o *outputs) wait() { o.done.Wait() }
 
-// collect reads both streams until nobody has them open any more.
-func (s *Session) collect(emit func(sandbox.Stream, string)) *outputs {
+// collect reads both streams until nobody has them open any more, also beyond
+// the limit, so that the program does not block on a full pipe.
+func (s *Session) collect(emit func(sandbox.Stream, string)) (*outputs, error) {
 	var mu sync.Mutex
 	o := &outputs{}
-	read := func(into *collector, from *os.File, stream sandbox.Stream) {
+	read := func(into *collector, from *os.File, stream sandbox.Stream) error {
 		into.limit = s.Limits.Output
 		into.emit = func(line string) {
 			if emit == nil {
@@ -177,9 +164,18 @@ func (s *Session) collect(emit func(sandbox.Stream, string)) *outputs {
 			defer mu.Unlock()
 			emit(stream, line)
 		}
-		o.done.Go(func() { into.drain(from) })
+		o.done.Add(1)
+		err := s.Poller.Watch(from, func() (again bool) {
+			if again = s.Poller.read(from, into.add); !again {
+				into.finish()
+				o.done.Done()
+			}
+			return again
+		})
+		if err != nil {
+			o.done.Done()
+		}
+		return err
 	}
-	read(&o.stdout, s.Stdout, sandbox.Stdout)
-	read(&o.stderr, s.Stderr, sandbox.Stderr)
-	return o
+	return o, errors.Join(read(&o.stdout, s.Stdout, sandbox.Stdout), read(&o.stderr, s.Stderr, sandbox.Stderr))
 }

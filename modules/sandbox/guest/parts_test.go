@@ -142,7 +142,10 @@ func TestHowJobsEnded(t *testing.T) {
 func TestTheToolChannelEnds(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
-	r, err := openToolChannel(t.Context(), filepath.Join(t.TempDir(), "s"), http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+	p, err := NewPoller()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	r, err := openToolChannel(t.Context(), p, filepath.Join(t.TempDir(), "s"), http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		close(entered)
 		<-req.Context().Done()
 		<-leave
@@ -164,7 +167,7 @@ func TestTheToolChannelEnds(t *testing.T) {
 	close(leave)
 	<-ended
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { r.ServeHTTP(nil, nil) })
-	_, err = openToolChannel(t.Context(), filepath.Join(t.TempDir(), "none", "s"), nil)
+	_, err = openToolChannel(t.Context(), p, filepath.Join(t.TempDir(), "none", "s"), nil)
 	require.Error(t, err)
 }
 

@@ -3,6 +3,7 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +12,8 @@ import (
 // Process is a handle on process 1 of a sandbox. Unlike a number it can never
 // come to mean another process.
 type Process struct {
-	fd int
+	handle *os.File
+	number int
 }
 
 // OpenProcess takes a handle on a process by its number.
@@ -20,12 +22,12 @@ func OpenProcess(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open process 1 of the sandbox: %w", err)
 	}
-	return &Process{fd}, nil
+	return &Process{handle: os.NewFile(uintptr(fd), "process"), number: pid}, nil
 }
 
 // Kill kills it, and with it, being process 1, everything in its namespace.
 func (p *Process) Kill() {
-	_ = unix.PidfdSendSignal(p.fd, unix.SIGKILL, nil, 0) // fails only when it is gone
+	_ = unix.PidfdSendSignal(int(p.handle.Fd()), unix.SIGKILL, nil, 0) // fails only when it is gone
 }
 
 // Gone returns when the process ended; the kernel ends process 1 last.
@@ -35,7 +37,7 @@ func (p *Process) Gone(timeout time.Duration) error {
 		if left <= 0 {
 			return errors.New("sandbox: processes do not end")
 		}
-		fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(p.handle.Fd()), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, int(left.Milliseconds())+1)
 		if n > 0 {
 			return nil
@@ -48,5 +50,29 @@ func (p *Process) Gone(timeout time.Duration) error {
 
 // Close gives the handle back.
 func (p *Process) Close() {
-	_ = unix.Close(p.fd)
+	p.handle.Close()
+}
+
+// Ended calls f, in a goroutine of its own, when the process ended: nothing of
+// its namespace runs then.
+func (p *Process) Ended(poller *Poller, f func()) error {
+	return poller.Watch(p.handle, func() bool {
+		f()
+		return false
+	})
+}
+
+// inside is how the host writes a path of the process' own file systems. It may
+// mean those of another process once this one is gone; see alive.
+func (p *Process) inside(path string) string { return fmt.Sprintf("/proc/%d/root%s", p.number, path) }
+
+// alive reports whether the process has not ended, so that what was found inside
+// before is its own.
+func (p *Process) alive() bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.handle.Fd()), Events: unix.POLLIN}}, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return n == 0 && err == nil
+		}
+	}
 }

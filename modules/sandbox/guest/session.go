@@ -43,6 +43,8 @@ type Session struct {
 	Forward func(port int) error
 	// Group bounds the sandbox; nil where there are none.
 	Group *Group
+	// Poller waits for what the program writes, for all sessions of a driver.
+	Poller *Poller
 
 	used atomic.Bool
 }
@@ -168,16 +170,13 @@ func (s *Session) Bound(groups *Groups, pids ...int) (err error) {
 	return nil
 }
 
-// Observe measures, and fills, the sandbox whose process 1 has this number. The
+// Observe measures, and fills, the sandbox that has this process 1. The
 // memory of the interpreter that waits in it is idle, or is found out if that
 // is zero; it is returned. A sandbox in a group needs none.
-func (s *Session) Observe(pid int, idle int64) (int64, error) {
-	w, err := openWatch(pid)
-	if err != nil {
-		return 0, err
-	}
+func (s *Session) Observe(init *Process, idle int64) (_ int64, err error) {
+	w := &watch{init: init}
 	s.Meter = w
-	if s.Files, err = w.files(s.Slot.ID); err != nil {
+	if s.Files, err = openWorkspace(init, s.Slot.ID); err != nil {
 		return 0, err
 	}
 	if idle == 0 && s.Group == nil { // it takes milliseconds
@@ -210,7 +209,7 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 	}
 	var r *toolChannel
 	if job.Gateway != nil {
-		if r, err = openToolChannel(ctx, s.Slot.socket(), job.Gateway); err != nil {
+		if r, err = openToolChannel(ctx, s.Poller, s.Slot.socket(), job.Gateway); err != nil {
 			return sandbox.Result{}, fmt.Errorf("tool socket: %w", err)
 		}
 		// After the tree is gone, so that every call is over, and recorded,
@@ -227,8 +226,11 @@ func (s *Session) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 
 // execute hands the job over and waits for its end.
 func (s *Session) execute(ctx context.Context, job sandbox.Job, body []byte, r *toolChannel) (sandbox.Result, error) {
-	out := s.collect(job.Output)
-	listening, err := s.hand(ctx, body, job.Timeout)
+	out, err := s.collect(job.Output)
+	var listening *os.File
+	if err == nil {
+		listening, err = s.hand(ctx, body, job.Timeout)
+	}
 	if err == nil && listening != nil {
 		err = r.listen(listening)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -36,6 +37,9 @@ type toolChannel struct {
 	readers sync.WaitGroup
 	cancel  context.CancelFunc
 	served  sync.WaitGroup
+	poller  *Poller
+	// listeners are closed by their server, too, where one was started.
+	listeners []net.Listener
 
 	mu      sync.Mutex
 	closed  bool
@@ -44,7 +48,7 @@ type toolChannel struct {
 
 // openToolChannel listens on path. Requests get ctx's values, not its end: they end
 // with the channel.
-func openToolChannel(ctx context.Context, path string, h http.Handler) (*toolChannel, error) {
+func openToolChannel(ctx context.Context, p *Poller, path string, h http.Handler) (*toolChannel, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
@@ -56,7 +60,7 @@ func openToolChannel(ctx context.Context, path string, h http.Handler) (*toolCha
 		return nil, err
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &toolChannel{handler: h, ctx: base, cancel: cancel}
+	r := &toolChannel{handler: h, ctx: base, cancel: cancel, poller: p}
 	r.server = &http.Server{
 		Handler:           r,
 		ReadHeaderTimeout: headerTimeout,
@@ -64,13 +68,29 @@ func openToolChannel(ctx context.Context, path string, h http.Handler) (*toolCha
 		// Its lines are about what the program sent; nobody else wants them.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	r.accept(listener)
+	if err := r.accept(listener); err != nil {
+		r.close()
+		return nil, err
+	}
 	return r, nil
 }
 
-// accept answers who connects, until close.
-func (r *toolChannel) accept(listener net.Listener) {
-	r.served.Go(func() { _ = r.server.Serve(netutil.LimitListener(listener, maxConnections)) })
+// accept answers who connects, until close. A server runs from the first
+// connection on: most programs make none.
+func (r *toolChannel) accept(listener net.Listener) error {
+	conn, ok := listener.(syscall.Conn)
+	if !ok {
+		return errors.Join(errors.New("the listener is no socket"), listener.Close())
+	}
+	r.listeners = append(r.listeners, listener)
+	return r.poller.Watch(conn, func() (again bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.closed {
+			r.served.Go(func() { _ = r.server.Serve(netutil.LimitListener(listener, maxConnections)) })
+		}
+		return false
+	})
 }
 
 // listen answers who connects to a listening socket of the sandbox's own
@@ -81,8 +101,7 @@ func (r *toolChannel) listen(socket *os.File) error {
 	if err != nil {
 		return fmt.Errorf("loopback of the sandbox: %w", err)
 	}
-	r.accept(listener)
-	return nil
+	return r.accept(listener)
 }
 
 // started waits until the runtime says that it took the job, and takes the
@@ -142,6 +161,9 @@ func (r *toolChannel) close() {
 	r.mu.Unlock()
 	r.cancel()
 	_ = r.server.Close()
+	for _, l := range r.listeners {
+		_ = l.Close() // twice is no harm
+	}
 	if r.control != nil {
 		_ = r.control.SetDeadline(time.Unix(1, 0)) // closed already, or about to be
 	}

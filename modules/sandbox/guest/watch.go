@@ -24,78 +24,66 @@ const (
 
 // watch measures what no limit of the kernel bounds for a whole sandbox
 // without control groups: the memory of all its processes and files together,
-// the number of its files, and its processor time. It looks through the
-// sandbox's own /proc and folders, whose handles are taken before any user
-// code runs.
+// the number of its files, and its processor time. It holds nothing open: it
+// looks through process 1 of the sandbox, which no program can stand in for.
 type watch struct {
-	proc *os.Root
-	dirs []*os.File // the writable file systems
-	work *os.File   // that of them with the program's own files
-	idle int64      // memory of the interpreter that waits
+	init *Process
+	idle int64 // memory of the interpreter that waits
 }
 
-// openWatch looks into the sandbox whose process 1 has this number outside.
-func openWatch(pid int) (*watch, error) {
-	inside := fmt.Sprintf("/proc/%d/root", pid)
-	proc, err := os.OpenRoot(inside + "/proc")
-	if err != nil {
-		return nil, fmt.Errorf("watch the sandbox: %w", err)
-	}
-	w := &watch{proc: proc}
-	for _, dir := range []string{"/tmp", sandbox.WorkDir, "/dev/shm"} {
-		f, err := os.Open(inside + dir)
-		if err != nil {
-			w.Close()
-			return nil, fmt.Errorf("watch the sandbox: %w", err)
-		}
-		w.dirs = append(w.dirs, f)
-		if dir == sandbox.WorkDir {
-			w.work = f
-		}
-	}
-	return w, nil
-}
-
-// Measure implements Meter. It adds up all files and, as far as they are asked for, all processes:
-// their memory, each page shared between several counted once, and their
-// processor time. Processes that end meanwhile are left out; their processor
-// time is in that of whoever waited for them.
+// Measure implements Meter. It adds up all files and, as far as they are asked
+// for, all processes: their memory, each page shared between several counted
+// once, and their processor time. Processes that end meanwhile are left out;
+// their processor time is in that of whoever waited for them.
 func (w *watch) Measure(memory, cpu bool) Measurement {
 	var m Measurement
-	for _, dir := range w.dirs {
+	// A program can move none of these: they are mounted where it may not write.
+	for _, dir := range []string{"/tmp", sandbox.WorkDir, "/dev/shm"} {
 		var s unix.Statfs_t
-		if err := unix.Fstatfs(int(dir.Fd()), &s); err != nil {
+		if err := unix.Statfs(w.init.inside(dir), &s); err != nil {
 			continue
 		}
 		m.Memory += int64(s.Blocks-s.Bfree) * s.Bsize
 		m.Files = max(m.Files, s.Files-s.Ffree)
 	}
-	if !memory && !cpu {
-		return m
+	if memory || cpu {
+		w.processes(&m, memory, cpu)
 	}
-	entries, err := fs.ReadDir(w.proc.FS(), ".")
+	if !w.init.alive() {
+		return Measurement{} // the number may be another process' since
+	}
+	if memory {
+		m.Memory -= w.idle
+	}
+	return m
+}
+
+// processes adds up all processes.
+func (w *watch) processes(m *Measurement, memory, cpu bool) {
+	proc, err := os.OpenRoot(w.init.inside("/proc"))
 	if err != nil {
-		return m
+		return
+	}
+	defer proc.Close()
+	entries, err := fs.ReadDir(proc.FS(), ".")
+	if err != nil {
+		return
 	}
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
 		if memory {
-			if rollup, err := w.proc.ReadFile(e.Name() + "/smaps_rollup"); err == nil {
+			if rollup, err := proc.ReadFile(e.Name() + "/smaps_rollup"); err == nil {
 				m.Memory += pss(rollup)
 			}
 		}
 		if cpu {
-			if stat, err := w.proc.ReadFile(e.Name() + "/stat"); err == nil {
+			if stat, err := proc.ReadFile(e.Name() + "/stat"); err == nil {
 				m.CPU += ProcessorTime(stat)
 			}
 		}
 	}
-	if memory {
-		m.Memory -= w.idle
-	}
-	return m
 }
 
 // memorySlack is how far a program may be above its limit for the whole
@@ -157,9 +145,4 @@ func pss(rollup []byte) int64 {
 }
 
 // Close implements Meter.
-func (w *watch) Close() {
-	w.proc.Close()
-	for _, f := range w.dirs {
-		f.Close()
-	}
-}
+func (*watch) Close() {}

@@ -78,7 +78,7 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Capsule, error) {
 		return nil, err
 	}
 	c := &capsule{driver: d, exited: make(chan struct{}), code: -1}
-	c.session = guest.Session{Tree: c, Slot: slot, Limits: d.host.Limits, Addresses: true}
+	c.session = guest.Session{Tree: c, Slot: slot, Limits: d.host.Limits, Addresses: true, Poller: d.host.Poller}
 	d.host.Add(c)
 	if err := c.start(ctx, runsc, image); err != nil {
 		return nil, errors.Join(err, c.Close())
