@@ -19,8 +19,14 @@ type Deps struct {
 	MaxConcurrent int
 	MaxQueue      int
 	QueueTimeout  time.Duration
-	// MaxPaused is how many jobs may be paused besides those that run.
+	// MaxPaused is how many jobs may be paused besides those that run. Jobs that
+	// will pause may wait for their first turn in what is left of it, too, and as
+	// long as they may run.
 	MaxPaused int
+	// MaxQueueBytes is how much memory all jobs that wait for their first turn may
+	// hold, and one owner's a quarter of it; 64 MiB when it is zero. One job may
+	// always wait.
+	MaxQueueBytes int64
 	// PerOwner is how many jobs of one owner may run, wait and be paused; what
 	// is zero is a quarter of what all may, rounded up.
 	PerOwner Counts
@@ -28,8 +34,9 @@ type Deps struct {
 }
 
 // Pool is how many interpreters wait, ready, for the next jobs: Min at least.
-// While jobs find none ready it grows to Max, and shrinks again when they do
-// not: by one each ShrinkEvery.
+// When a job finds none ready although the pool was full before, it grows, to
+// Max at most. Each ShrinkEvery, 2 s when it is zero, it loses those that were
+// not needed since.
 type Pool struct {
 	Min, Max    int
 	ShrinkEvery time.Duration
@@ -49,6 +56,8 @@ type Engine struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup // jobs, closings and the refiller
 	stats   Stats
+	filled  bool // the pool was full since it last grew
+	spare   int  // idle capsules that no job needed since the pool was last shrunk
 }
 
 // Stats is what an engine does at a moment, and has done.
@@ -69,9 +78,12 @@ func New(d Deps) *Engine {
 	if d.Pool.ShrinkEvery == 0 {
 		d.Pool.ShrinkEvery = shrinkEvery
 	}
+	if d.MaxQueueBytes == 0 {
+		d.MaxQueueBytes = maxQueueBytes
+	}
 	whole := Counts{Running: d.MaxConcurrent, Queued: d.MaxQueue, Paused: d.MaxPaused}
 	return &Engine{
-		deps: d, turns: newTurns(whole, d.PerOwner), idle: make(chan Capsule, d.Pool.Max), taken: make(chan struct{}, 1),
+		deps: d, turns: newTurns(whole, d.PerOwner, d.MaxQueueBytes), idle: make(chan Capsule, d.Pool.Max), taken: make(chan struct{}, 1),
 		stats: Stats{Pool: d.Pool.Min},
 	}
 }
@@ -165,7 +177,7 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 		cancel()
 		e.work.Done()
 	}
-	if err := e.turns.take(ctx, job.Owner, e.deps.QueueTimeout); err != nil {
+	if err := e.turns.take(ctx, e.wish(job)); err != nil {
 		if ctx.Err() == nil {
 			e.count(func(s *Stats) { s.Refused++ })
 		}
@@ -181,6 +193,15 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 		x.end()
 	}()
 	return x, nil
+}
+
+// wish is what a job asks for before its first turn.
+func (e *Engine) wish(job Job) wish {
+	w := wish{owner: job.Owner, pauses: job.Pauses, bytes: job.held(), patience: e.deps.QueueTimeout}
+	if job.Pauses {
+		w.patience = max(w.patience, job.Timeout)
+	}
+	return w
 }
 
 // enter counts a job in, unless the engine does not run.
@@ -212,11 +233,7 @@ func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 			return Result{}, unavailable(err)
 		}
 		result, err := c.Run(ctx, job)
-		e.work.Go(func() {
-			if err := c.Close(); err != nil {
-				e.deps.Logger.Error("a sandbox could not be removed", "error", err)
-			}
-		})
+		e.discard(c)
 		if err == nil && result.Status == TimedOut {
 			// Nothing else that the program printed says why it stops there.
 			result.Stderr = Note(result.Stderr, result.Sentence())
@@ -247,55 +264,76 @@ func unavailable(err error) error {
 
 // capsule takes a ready interpreter, or starts one.
 func (e *Engine) capsule(ctx context.Context) (Capsule, error) {
+	var ready Capsule
 	select {
-	case c := <-e.idle:
-		select {
-		case e.taken <- struct{}{}:
-		default: // the refiller will look anyway
-		}
-		return c, nil
+	case ready = <-e.idle:
 	default:
-		e.count(func(s *Stats) {
-			s.Cold++
-			s.Pool = min(max(2*s.Pool, 1), e.deps.Pool.Max)
-		})
-		select {
-		case e.taken <- struct{}{}:
-		default: // the refiller will look anyway
+	}
+	e.count(func(s *Stats) {
+		e.spare = min(e.spare, len(e.idle))
+		if ready != nil {
+			return
 		}
-		return e.deps.Driver.Start(ctx)
+		s.Cold++
+		// Jobs that come faster than interpreters can be made find none however
+		// many are to wait; the pool would only be filled when they are gone.
+		if e.filled {
+			e.filled = false
+			s.Pool = min(max(2*s.Pool, 1), e.deps.Pool.Max)
+		}
+	})
+	select {
+	case e.taken <- struct{}{}:
+	default: // the refiller will look anyway
+	}
+	if ready != nil {
+		return ready, nil
+	}
+	return e.deps.Driver.Start(ctx)
+}
+
+const (
+	// shrinkEvery is how often a pool that is too large gets smaller.
+	shrinkEvery = 2 * time.Second
+	// maxQueueBytes is how much memory jobs that wait hold where nothing else
+	// is said.
+	maxQueueBytes = 64 << 20
+)
+
+// shrink takes those interpreters out of the pool that no job needed since it
+// was called last, so that a burst does not keep its memory and descriptors.
+func (e *Engine) shrink() {
+	e.mu.Lock()
+	e.stats.Pool = max(e.stats.Pool-e.spare, e.deps.Pool.Min)
+	e.spare = len(e.idle)
+	excess := len(e.idle) - e.stats.Pool
+	e.mu.Unlock()
+	for ; excess > 0; excess-- {
+		select {
+		case c := <-e.idle:
+			e.discard(c)
+		default:
+			return // jobs took them
+		}
 	}
 }
 
-// shrinkEvery is how often a pool that is large enough gets smaller.
-const shrinkEvery = 30 * time.Second
-
-// shrink makes the pool smaller, unless a job found it empty since.
-func (e *Engine) shrink(cold *int) {
-	e.mu.Lock()
-	if e.stats.Cold == *cold && e.stats.Pool > e.deps.Pool.Min {
-		e.stats.Pool--
-	}
-	*cold = e.stats.Cold
-	excess := len(e.idle) > e.stats.Pool
-	e.mu.Unlock()
-	if !excess {
-		return
-	}
-	select {
-	case c := <-e.idle:
+// discard closes an interpreter while others go on.
+func (e *Engine) discard(c Capsule) {
+	e.work.Go(func() {
 		if err := c.Close(); err != nil {
 			e.deps.Logger.Error("a sandbox could not be removed", "error", err)
 		}
-	default: // a job took it
-	}
+	})
 }
 
 // full reports whether as many interpreters wait as are to.
 func (e *Engine) full() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.idle) >= e.stats.Pool
+	full := len(e.idle) >= e.stats.Pool
+	e.filled = e.filled || full
+	return full
 }
 
 // Pauses of the refiller when interpreters do not start.
@@ -309,13 +347,12 @@ func (e *Engine) refill(ctx context.Context) {
 	pause := firstPause
 	shrink := time.NewTicker(e.deps.Pool.ShrinkEvery)
 	defer shrink.Stop()
-	cold := 0
 	for ctx.Err() == nil {
 		if e.full() {
 			select {
 			case <-e.taken:
 			case <-shrink.C:
-				e.shrink(&cold)
+				e.shrink()
 			case <-ctx.Done():
 			}
 			continue

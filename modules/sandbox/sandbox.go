@@ -126,6 +126,9 @@ type Job struct {
 	// Owner is whom the job is run for: its share of the sandbox bounds what
 	// runs, waits and is paused at once. Empty for the server's own jobs.
 	Owner string
+	// Pauses says that the job will soon give its turn back, to wait for somebody
+	// outside. It may then wait for its first turn in the room of paused jobs.
+	Pauses bool
 	// Code is the source, UTF-8 without NUL, at most MaxCode bytes. In Python, await and
 	// return work outside of functions.
 	Code     string
@@ -217,6 +220,28 @@ var (
 	// was closed, before it took the job.
 	ErrCapsuleGone = errs.New(errs.Unavailable, "The sandbox went away before it took the program.")
 )
+
+// held is how many bytes of memory the job holds while it waits, without what it
+// shares with others.
+func (j Job) held() int64 {
+	n := len(j.Code)
+	for _, text := range j.Args {
+		n += len(text)
+	}
+	for name, value := range j.Env {
+		n += len(name) + len(value)
+	}
+	for _, s := range j.Stubs {
+		n += len(s.Name) + len(s.Doc)
+		for _, p := range s.Parameters {
+			n += len(p.Name)
+		}
+	}
+	for _, f := range j.Inputs {
+		n += len(f.Path) + len(f.Content)
+	}
+	return int64(n)
+}
 
 // Validate reports the first rule that the job breaks, as ErrInvalidJob.
 func (j Job) Validate() error {

@@ -29,6 +29,27 @@ type Counts struct {
 	Paused  int // jobs that wait for somebody outside
 }
 
+// usage is what is counted of an owner, or of all.
+type usage struct {
+	Counts
+
+	starting int   // of the queued, those that wait in the room of paused jobs
+	bytes    int64 // that the queued hold
+}
+
+// add adds another, n times.
+func (u *usage) add(other usage, n int) {
+	u.Running += n * other.Running
+	u.Queued += n * other.Queued
+	u.Paused += n * other.Paused
+	u.starting += n * other.starting
+	u.bytes += int64(n) * other.bytes
+}
+
+// The states of a job.
+func running() usage { return usage{Counts: Counts{Running: 1}} }
+func paused() usage  { return usage{Counts: Counts{Paused: 1}} }
+
 // quarters is the share of one owner where nothing else is said: a quarter of
 // the whole, rounded up.
 func (share Counts) quarters(whole Counts) Counts {
@@ -48,9 +69,10 @@ func (share Counts) quarters(whole Counts) Counts {
 // Jobs without an owner are the server's own, which has no share.
 type turns struct {
 	whole, share Counts
+	bytes        int64 // that all queued jobs may hold
 
 	mu      sync.Mutex
-	all     Counts
+	all     usage
 	owners  map[string]*holder // that hold anything
 	served  int                // turns that were given
 	waiting []*waiter          // whoever came first is first
@@ -58,39 +80,50 @@ type turns struct {
 
 // holder is an owner, with the number of the last turn it was given.
 type holder struct {
-	Counts
+	usage
 
 	served int
 }
 
-// waiter is a job that waits for a turn. It is queued before its first one.
+// waiter is a job that waits for a turn, and what it is counted as meanwhile:
+// paused, or queued before its first turn.
 type waiter struct {
-	owner  string
-	queued bool
-	turn   chan struct{} // closed when it has one
+	owner string
+	as    usage
+	turn  chan struct{} // closed when it has one
 }
 
-func newTurns(whole, share Counts) *turns {
-	return &turns{whole: whole, share: share.quarters(whole), owners: map[string]*holder{}}
+// wish is what a job asks for before its first turn.
+type wish struct {
+	owner    string
+	pauses   bool  // it may wait in the room of paused jobs
+	bytes    int64 // that it holds while it waits
+	patience time.Duration
 }
 
-// change counts for an owner and for all. The caller holds mu.
-func (t *turns) change(owner string, by func(c *Counts)) {
-	by(&t.all)
+func newTurns(whole, share Counts, bytes int64) *turns {
+	return &turns{whole: whole, share: share.quarters(whole), bytes: bytes, owners: map[string]*holder{}}
+}
+
+// change counts a job of an owner as something else. The caller holds mu.
+func (t *turns) change(owner string, from, to usage) {
 	h := t.owners[owner]
 	if h == nil {
 		h = &holder{}
 		t.owners[owner] = h
 	}
-	by(&h.Counts)
-	if h.Counts == (Counts{}) {
+	for _, u := range []*usage{&t.all, &h.usage} {
+		u.add(from, -1)
+		u.add(to, 1)
+	}
+	if h.usage == (usage{}) {
 		delete(t.owners, owner)
 	}
 }
 
-// serve gives an owner a turn. The caller holds mu.
-func (t *turns) serve(owner string, by func(c *Counts)) {
-	t.change(owner, by)
+// serve gives a job of an owner a turn. The caller holds mu.
+func (t *turns) serve(owner string, from usage) {
+	t.change(owner, from, running())
 	t.served++
 	t.owners[owner].served = t.served
 }
@@ -106,31 +139,45 @@ func (t *turns) of(owner string) holder {
 // below reports whether an owner may have one more of what is counted.
 func below(owner string, count, share int) bool { return owner == "" || count < share }
 
-// take waits for a first turn, for so long at most.
-func (t *turns) take(ctx context.Context, owner string, patience time.Duration) error {
-	w := &waiter{owner: owner, queued: true, turn: make(chan struct{})}
+// place is what a job is counted as that waits for its first turn. It returns
+// why there is no place for it. The caller holds mu.
+func (t *turns) place(w wish) (as usage, refused *errs.Error) {
+	own := t.of(w.owner)
+	as = usage{Counts: Counts{Queued: 1}, bytes: w.bytes}
+	if w.pauses && below(w.owner, own.starting+own.Paused, t.share.Paused) && t.all.starting+t.all.Paused < t.whole.Paused {
+		as.starting = 1
+	}
+	ordinary := as.starting == 0
+	large := func(held, most int64) bool { return held > 0 && held+w.bytes > most }
+	switch {
+	case ordinary && !below(w.owner, own.Queued-own.starting, t.share.Queued), w.owner != "" && large(own.bytes, t.bytes/4):
+		return as, ErrOwnerBusy.Do("Wait for one to end; send the program again after Retry-After.")
+	case ordinary && t.all.Queued-t.all.starting >= t.whole.Queued, large(t.all.bytes, t.bytes):
+		return as, ErrBusy.Do("Send the program again after Retry-After.")
+	}
+	return as, nil
+}
+
+// take waits for a first turn, as long as the job is patient.
+func (t *turns) take(ctx context.Context, asked wish) error {
+	owner := asked.owner
 	t.mu.Lock()
 	if t.free(owner) {
-		t.serve(owner, func(c *Counts) { c.Running++ })
+		t.serve(owner, usage{})
 		t.mu.Unlock()
 		return nil
 	}
-	var refused *errs.Error
-	switch {
-	case !below(owner, t.of(owner).Queued, t.share.Queued):
-		refused = ErrOwnerBusy.Do("Wait for one to end; send the program again after Retry-After.")
-	case t.all.Queued >= t.whole.Queued:
-		refused = ErrBusy.Do("Send the program again after Retry-After.")
-	}
+	as, refused := t.place(asked)
 	if refused != nil {
 		t.mu.Unlock()
 		return refused.After(time.Second)
 	}
+	w := &waiter{owner: owner, as: as, turn: make(chan struct{})}
 	t.waiting = append(t.waiting, w)
-	t.change(owner, func(c *Counts) { c.Queued++ })
+	t.change(owner, usage{}, as)
 	t.mu.Unlock()
 
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(asked.patience)
 	defer timer.Stop()
 	select {
 	case <-w.turn:
@@ -162,8 +209,8 @@ func (t *turns) leave(w *waiter) bool {
 		return false
 	}
 	t.waiting = slices.Delete(t.waiting, at, at+1)
-	if w.queued {
-		t.change(w.owner, func(c *Counts) { c.Queued-- })
+	if w.as.Queued > 0 { // otherwise it stays paused
+		t.change(w.owner, w.as, usage{})
 	}
 	return true
 }
@@ -172,7 +219,7 @@ func (t *turns) leave(w *waiter) bool {
 func (t *turns) give(owner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.change(owner, func(c *Counts) { c.Running-- })
+	t.change(owner, running(), usage{})
 	t.next()
 }
 
@@ -194,14 +241,7 @@ func (t *turns) next() {
 		}
 		w := t.waiting[best]
 		t.waiting = slices.Delete(t.waiting, best, best+1)
-		t.serve(w.owner, func(c *Counts) {
-			c.Running++
-			if w.queued {
-				c.Queued--
-			} else {
-				c.Paused--
-			}
-		})
+		t.serve(w.owner, w.as)
 		close(w.turn)
 	}
 }
@@ -216,7 +256,7 @@ func (t *turns) park(owner string) error {
 	case t.all.Paused >= t.whole.Paused:
 		return ErrManyPaused.Do("Send the program again after Retry-After.").After(time.Second)
 	}
-	t.change(owner, func(c *Counts) { c.Running--; c.Paused++ })
+	t.change(owner, running(), paused())
 	t.next()
 	return nil
 }
@@ -225,7 +265,7 @@ func (t *turns) park(owner string) error {
 // runs. It reports false, and the job stays paused, when done is closed or ctx
 // ends first.
 func (t *turns) unpark(ctx context.Context, owner string, done <-chan struct{}) bool {
-	w := &waiter{owner: owner, turn: make(chan struct{})}
+	w := &waiter{owner: owner, as: paused(), turn: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, w)
 	t.next()
@@ -246,7 +286,7 @@ func (t *turns) unpark(ctx context.Context, owner string, done <-chan struct{}) 
 func (t *turns) back(owner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.change(owner, func(c *Counts) { c.Running--; c.Paused++ })
+	t.change(owner, running(), paused())
 	t.next()
 }
 
@@ -254,12 +294,12 @@ func (t *turns) back(owner string) {
 func (t *turns) drop(owner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.change(owner, func(c *Counts) { c.Paused-- })
+	t.change(owner, paused(), usage{})
 }
 
 // counts is what all owners hold together.
 func (t *turns) counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all
+	return t.all.Counts
 }

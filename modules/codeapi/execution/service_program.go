@@ -126,6 +126,7 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 		e.calls.tooling = job.Gateway
 	}
 	job.Owner, job.Gateway, job.Inputs, job.Collect = a.UID, e.calls, w.Inputs, w.Collect()
+	job.Pauses = len(req.Tools) > 0
 	job.Stubs = append(stubs, without(job.Stubs, stubs)...)
 	return e, job, nil
 }
