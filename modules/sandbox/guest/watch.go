@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"time"
@@ -65,21 +64,26 @@ func (w *watch) processes(m *Measurement, memory, cpu bool) {
 		return
 	}
 	defer proc.Close()
-	entries, err := fs.ReadDir(proc.FS(), ".")
+	list, err := proc.Open(".")
 	if err != nil {
 		return
 	}
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
+	names, err := list.Readdirnames(-1) // not ReadDir, which looks at each of them
+	list.Close()
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if _, err := strconv.Atoi(name); err != nil {
 			continue
 		}
 		if memory {
-			if rollup, err := proc.ReadFile(e.Name() + "/smaps_rollup"); err == nil {
+			if rollup, err := proc.ReadFile(name + "/smaps_rollup"); err == nil {
 				m.Memory += pss(rollup)
 			}
 		}
 		if cpu {
-			if stat, err := proc.ReadFile(e.Name() + "/stat"); err == nil {
+			if stat, err := proc.ReadFile(name + "/stat"); err == nil {
 				m.CPU += ProcessorTime(stat)
 			}
 		}

@@ -21,6 +21,10 @@ import portico_runtime.job  # noqa: E402
 
 portico_runtime.job.prepare([name for name in sys.argv[1].split(",") if name])
 
+from portico_runtime import rehearsal  # noqa: E402
+
+rehearsal.rehearse()
+
 # Returns in each child, when it is in a sandbox of its own.
 keeper.copy(model, filters)
 become = portico_runtime.job.receive()

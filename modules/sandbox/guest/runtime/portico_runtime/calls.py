@@ -127,6 +127,12 @@ def is_tool(value):
     return inspect.isfunction(value) and value in _forms
 
 
+def forget(tool):
+    """Drop a function that define made, and the calls of it."""
+    _forms.pop(tool)
+    rounds.forget()
+
+
 def later(function):
     """The form of a tool whose calls are awaited; anything else as it is."""
     if isinstance(function, functools.partial):
@@ -216,6 +222,9 @@ class Rounds:
                     import sys
 
                     print("%s() was not awaited and failed: %s" % (made.identifier, error), file=sys.stderr)
+
+    def forget(self):
+        self._all = []
 
     def loop(self):
         made = asyncio.SelectorEventLoop(_Selector())

@@ -58,6 +58,11 @@ class Channel:
             raise Closed(str(error)) from None
         return future
 
+    def join(self):
+        """Wait until nobody reads any more, which the host decides."""
+        if self._reader is not None:
+            self._reader.join()
+
     def _write(self, data):
         view = memoryview(data)
         while view:

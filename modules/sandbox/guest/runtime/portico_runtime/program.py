@@ -36,12 +36,16 @@ def prepare():
     _compile()
 
 
-def warm():
-    """What can be done before there is a job. A copy of the fork-server must
-    not have its random numbers, nor wait for its memory when there is one."""
+def seed():
+    """Have random numbers of one's own: those of a copy are its model's."""
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
+
+
+def warm():
+    """What can be done before there is a job, so that no program waits for it."""
+    seed()
     # The working directory comes last, so that a file there cannot take the
     # place of a module of the library.
     sys.path.append("/mnt/data")
