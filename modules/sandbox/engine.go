@@ -197,9 +197,9 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 
 // wish is what a job asks for before its first turn.
 func (e *Engine) wish(job Job) wish {
-	w := wish{owner: job.Owner, pauses: job.Pauses, bytes: job.held(), patience: e.deps.QueueTimeout}
+	w := wish{owner: job.Owner, bytes: job.held(), patience: e.deps.QueueTimeout}
 	if job.Pauses {
-		w.patience = max(w.patience, job.Timeout)
+		w.starting = job.Timeout
 	}
 	return w
 }

@@ -24,6 +24,7 @@ type driver struct {
 	mu      sync.Mutex
 	program func(ctx context.Context, n int) error
 	serve   func(ctx context.Context, job sandbox.Job)
+	begin   func() // before every start
 	refuse  error
 	started int
 	open    map[*capsule]bool
@@ -40,6 +41,9 @@ func (d *driver) Open(context.Context) error { return nil }
 func (*driver) Languages() []sandbox.Language { return sandbox.Languages() }
 
 func (d *driver) Start(context.Context) (sandbox.Capsule, error) {
+	if d.begin != nil {
+		d.begin()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refuse != nil {
@@ -72,8 +76,11 @@ func (c *capsule) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, err
 	if c.used.Swap(true) {
 		return sandbox.Result{}, errors.New("used twice")
 	}
-	if c.driver.program != nil {
-		if err := c.driver.program(ctx, c.n); err != nil {
+	c.driver.mu.Lock()
+	program := c.driver.program
+	c.driver.mu.Unlock()
+	if program != nil {
+		if err := program(ctx, c.n); err != nil {
 			return sandbox.Result{}, err
 		}
 	}
@@ -368,4 +375,67 @@ func TestPoolFollowsTheDemand(t *testing.T) {
 	_, err := e.Run(t.Context(), job())
 	require.NoError(t, err)
 	require.Equal(t, 1, max(1, e.Stats().Pool))
+}
+
+// A pool that grew with a burst gives back what nobody needs, at once.
+func TestABurstKeepsNoInterpreters(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Min: 2, Max: 64, ShrinkEvery: 50 * time.Millisecond}, MaxConcurrent: 100})
+	require.Eventually(t, func() bool { return e.Stats().Idle == 2 }, 5*time.Second, time.Millisecond)
+	for target := 4; target <= 64; target *= 2 { // each time the pool was full, and was not enough
+		burst(t, d, e, target/2+1)
+	}
+	require.Eventually(t, func() bool {
+		s := e.Stats()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return s.Pool == 2 && s.Idle == 2 && len(d.open) == 2
+	}, 5*time.Second, time.Millisecond)
+}
+
+// burst runs jobs at once, and waits until the pool is full again.
+func burst(t *testing.T, d *driver, e *sandbox.Engine, n int) {
+	t.Helper()
+	hold := make(chan struct{})
+	d.mu.Lock()
+	d.program = func(context.Context, int) error {
+		<-hold
+		return nil
+	}
+	d.mu.Unlock()
+	var jobs sync.WaitGroup
+	for range n {
+		jobs.Go(func() {
+			if _, err := e.Run(t.Context(), job()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return e.Stats().Running == n }, 5*time.Second, time.Millisecond)
+	close(hold)
+	jobs.Wait()
+	require.Eventually(t, func() bool { s := e.Stats(); return s.Idle == s.Pool }, 5*time.Second, time.Millisecond)
+}
+
+// Jobs that come faster than interpreters can be made do not make the pool
+// larger: it would be filled only when they are gone.
+func TestAPoolThatIsNeverFullDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	slow := make(chan struct{})
+	d.begin = func() { <-slow }
+	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Min: 1, Max: 64}, MaxConcurrent: 50})
+	var jobs sync.WaitGroup
+	for range 50 {
+		jobs.Go(func() {
+			if _, err := e.Run(t.Context(), job()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return e.Stats().Cold == 50 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, 1, e.Stats().Pool)
+	close(slow)
+	jobs.Wait()
 }

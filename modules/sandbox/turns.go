@@ -96,9 +96,11 @@ type waiter struct {
 // wish is what a job asks for before its first turn.
 type wish struct {
 	owner    string
-	pauses   bool  // it may wait in the room of paused jobs
-	bytes    int64 // that it holds while it waits
-	patience time.Duration
+	bytes    int64         // that it holds while it waits
+	patience time.Duration // in the queue
+	// starting is how long it waits in the room of paused jobs; zero for a job
+	// that may not.
+	starting time.Duration
 }
 
 func newTurns(whole, share Counts, bytes int64) *turns {
@@ -144,7 +146,7 @@ func below(owner string, count, share int) bool { return owner == "" || count < 
 func (t *turns) place(w wish) (as usage, refused *errs.Error) {
 	own := t.of(w.owner)
 	as = usage{Counts: Counts{Queued: 1}, bytes: w.bytes}
-	if w.pauses && below(w.owner, own.starting+own.Paused, t.share.Paused) && t.all.starting+t.all.Paused < t.whole.Paused {
+	if w.starting > 0 && below(w.owner, own.starting+own.Paused, t.share.Paused) && t.all.starting+t.all.Paused < t.whole.Paused {
 		as.starting = 1
 	}
 	ordinary := as.starting == 0
@@ -177,7 +179,11 @@ func (t *turns) take(ctx context.Context, asked wish) error {
 	t.change(owner, usage{}, as)
 	t.mu.Unlock()
 
-	timer := time.NewTimer(asked.patience)
+	patience := asked.patience
+	if as.starting > 0 {
+		patience = max(patience, asked.starting)
+	}
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-w.turn:

@@ -143,3 +143,118 @@ func TestPausesOfOneOwnerAreLimited(t *testing.T) {
 	close(c.hold)
 	require.Eventually(t, func() bool { return c.e.Stats().Counts == sandbox.Counts{} }, 5*time.Second, time.Millisecond)
 }
+
+// Jobs that will pause wait in the room of paused jobs, longer than others may,
+// and no more of them than may still be paused.
+func TestJobsThatWillPauseWaitInTheRoomOfPausedOnes(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	d.serve = func(ctx context.Context, _ sandbox.Job) { <-ctx.Done() }
+	e := start(t, d, sandbox.Deps{
+		MaxConcurrent: 2, MaxQueue: 1, MaxPaused: 20, QueueTimeout: time.Millisecond,
+		PerOwner: sandbox.Counts{Running: 2, Queued: 1, Paused: 20},
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	j := sandbox.Job{Owner: "anna", Code: "x", Timeout: time.Minute, Pauses: true}
+	all := make(chan error, 20)
+	gate := make(chan struct{})
+	for range 20 {
+		go func() {
+			x, err := e.Begin(ctx, j)
+			if err == nil {
+				<-gate
+				err = x.Pause()
+			}
+			all <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return e.Stats().Counts == sandbox.Counts{Running: 2, Queued: 18} }, 5*time.Second, time.Millisecond)
+	_, err := e.Begin(t.Context(), sandbox.Job{Owner: "anna", Code: "x", Timeout: time.Minute})
+	require.ErrorIs(t, err, sandbox.ErrBusy.Do(""), "one that does not pause is not that patient")
+	close(gate)
+	for range 20 {
+		require.NoError(t, <-all)
+	}
+	require.Equal(t, sandbox.Counts{Paused: 20}, e.Stats().Counts)
+
+	// Now there is no room left; the two turns and the ordinary queue are free.
+	held := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := e.Begin(ctx, j)
+			held <- err
+		}()
+	}
+	require.NoError(t, <-held)
+	require.NoError(t, <-held)
+	refused(t, <-held) // waited in the ordinary queue
+}
+
+// The pauses of one owner, and those on their way, keep nobody else waiting.
+func TestStartsOfOneOwnerStarveNobody(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, sandbox.Deps{MaxConcurrent: 2, MaxQueue: 4, MaxPaused: 200, PerOwner: sandbox.Counts{Running: 2}})
+	begin := func(owner string) {
+		go func() {
+			j := job()
+			j.Owner, j.Pauses, j.Timeout = owner, true, time.Minute
+			_, err := c.e.Run(context.Background(), j)
+			c.ended <- err
+		}()
+	}
+	for range 60 { // two run, fifty wait in her room, one in the queue
+		begin("anna")
+	}
+	for range 7 {
+		err := <-c.ended
+		require.ErrorIs(t, err, sandbox.ErrOwnerBusy.Do(""))
+		refused(t, err)
+	}
+	require.Equal(t, sandbox.Counts{Running: 2, Queued: 51}, c.e.Stats().Counts)
+	<-c.began
+	<-c.began
+	begin("ben")
+	require.Eventually(t, func() bool { return c.e.Stats().Queued == 52 }, 5*time.Second, time.Millisecond)
+	c.hold <- struct{}{}
+	require.Equal(t, "ben", <-c.began)
+	close(c.hold)
+	for range 54 {
+		require.NoError(t, <-c.ended)
+	}
+	require.Zero(t, c.e.Stats().Counts)
+}
+
+// What waits is bounded in bytes, for all and for one owner. One job may always
+// wait.
+func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, sandbox.Deps{
+		MaxConcurrent: 1, MaxQueue: 100, MaxQueueBytes: 4000, PerOwner: sandbox.Counts{Running: 1, Queued: 100},
+	})
+	c.send("", 1)
+	<-c.began
+	wait := func(owner string, bytes int) {
+		j := job()
+		j.Owner, j.Inputs = owner, []sandbox.File{{Path: "a", Content: make([]byte, bytes)}}
+		_, err := c.e.Run(context.Background(), j)
+		c.ended <- err
+	}
+	queued := func(n int) func() bool { return func() bool { return c.e.Stats().Queued == n } }
+	go wait("anna", 3000) // more than her share, and alone
+	require.Eventually(t, queued(1), 5*time.Second, time.Millisecond)
+	go wait("anna", 1)
+	require.ErrorIs(t, <-c.ended, sandbox.ErrOwnerBusy.Do(""))
+	go wait("ben", 500)
+	require.Eventually(t, queued(2), 5*time.Second, time.Millisecond)
+	go wait("cleo", 900)
+	err := <-c.ended
+	require.ErrorIs(t, err, sandbox.ErrBusy.Do(""))
+	refused(t, err)
+	close(c.hold)
+	for range 3 {
+		require.NoError(t, <-c.ended)
+	}
+	go wait("cleo", 900)
+	require.NoError(t, <-c.ended, "what began waits no more")
+}

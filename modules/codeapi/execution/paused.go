@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/portico-run/portico/internal/lifecycle"
 )
@@ -10,14 +11,15 @@ import (
 // paused holds the programs of this process that may be continued.
 type paused struct {
 	mu       sync.Mutex
-	programs map[string]*execution // by id
-	requests map[string]string     // the ids, by user and request
+	programs map[string]*execution      // by id
+	requests map[string]string          // the ids, by user and request
+	ended    map[*execution]*time.Timer // programs whose reply nobody has yet
 	stopped  bool
 	running  sync.WaitGroup
 }
 
 func newPaused() *paused {
-	return &paused{programs: map[string]*execution{}, requests: map[string]string{}}
+	return &paused{programs: map[string]*execution{}, requests: map[string]string{}, ended: map[*execution]*time.Timer{}}
 }
 
 // add takes a program in, unless the server is stopping.
@@ -40,10 +42,23 @@ func (p *paused) remove(e *execution) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.programs, e.id)
+	if timer := p.ended[e]; timer != nil {
+		timer.Stop()
+		delete(p.ended, e)
+	}
 	for request, id := range p.requests {
 		if id == e.id {
 			delete(p.requests, request)
 		}
+	}
+}
+
+// removeAfter keeps a program for a while, for whoever comes for its reply.
+func (p *paused) removeAfter(e *execution, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stopped {
+		p.ended[e] = time.AfterFunc(d, func() { p.remove(e) })
 	}
 }
 
@@ -74,6 +89,10 @@ func (p *paused) byRequest(uid, request string) *execution {
 func (p *paused) stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopped = true
+	for e, timer := range p.ended {
+		timer.Stop()
+		delete(p.ended, e)
+	}
 	for _, e := range p.programs {
 		e.cancel(errStopped)
 	}

@@ -204,7 +204,7 @@ func (s *Service) follow(e *execution) {
 	awaited := e.calls.close()
 	s.recordEnd(ctx, e)
 	if awaited {
-		time.AfterFunc(s.settings.Idle, func() { s.paused.remove(e) })
+		s.paused.removeAfter(e, s.settings.Idle)
 	} else {
 		// Before the reply is out: whoever has it finds the program gone.
 		s.paused.remove(e)

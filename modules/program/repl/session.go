@@ -75,8 +75,8 @@ const life = 24 * time.Hour
 
 // live runs the interpreter from its beginning to its end.
 func (x *session) live(s Sandbox, first *program.Opened) {
+	defer x.idle.Stop() // after the end of ctx: release looks at it
 	defer x.stop(nil)
-	defer x.idle.Stop()
 	defer close(x.ended)
 	if x.failed = x.load(x.ctx, first); x.failed == nil {
 		job := first.Job
@@ -302,8 +302,9 @@ func (x *session) release(idle time.Duration) {
 	x.mu.Lock()
 	x.used = time.Now()
 	x.mu.Unlock()
-	if x.ctx.Err() == nil {
-		x.idle.Reset(idle)
+	x.idle.Reset(idle)
+	if x.ctx.Err() != nil {
+		x.idle.Stop() // it may have ended since, and nobody else would
 	}
 	<-x.turn
 }
