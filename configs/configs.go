@@ -156,12 +156,14 @@ type Sandbox struct {
 	Isolation string `key:"isolation" env:"SANDBOX_ISOLATION"`
 	// Pool is how many idle interpreters are kept warm, at least. MaxPool is
 	// how many when there is demand; 0 follows from the memory of the machine.
+	// What a burst added is gone some seconds after it.
 	Pool    int `key:"pool" env:"SANDBOX_POOL"`
 	MaxPool int `key:"maxPool" env:"SANDBOX_MAX_POOL"`
 	// MaxConcurrent and MaxQueue bound the executions that run and that wait.
 	MaxConcurrent int `key:"maxConcurrent" env:"SANDBOX_MAX_CONCURRENT"`
 	MaxQueue      int `key:"maxQueue" env:"SANDBOX_MAX_QUEUE"`
-	// MaxPaused bounds the executions that wait for somebody outside.
+	// MaxPaused bounds the executions that wait for somebody outside, and with
+	// them those that will and wait for their first turn.
 	MaxPaused int `key:"maxPaused" env:"SANDBOX_MAX_PAUSED"`
 	// MaxPerUser, MaxQueuePerUser and MaxPausedPerUser are one user's share of
 	// these; 0 is a quarter, rounded up.
