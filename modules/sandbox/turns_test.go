@@ -179,6 +179,7 @@ func TestJobsThatWillPauseWaitInTheRoomOfPausedOnes(t *testing.T) {
 	require.Equal(t, sandbox.Counts{Paused: 20}, e.Stats().Counts)
 
 	// Now there is no room left; the two turns and the ordinary queue are free.
+	j.Owner = "ben" // who has none of it
 	held := make(chan error, 3)
 	for range 3 {
 		go func() {
@@ -234,10 +235,11 @@ func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
 	})
 	c.send("", 1)
 	<-c.began
+	patient, leave := context.WithCancel(t.Context())
 	wait := func(owner string, bytes int) {
 		j := job()
 		j.Owner, j.Inputs = owner, []sandbox.File{{Path: "a", Content: make([]byte, bytes)}}
-		_, err := c.e.Run(context.Background(), j)
+		_, err := c.e.Run(patient, j)
 		c.ended <- err
 	}
 	queued := func(n int) func() bool { return func() bool { return c.e.Stats().Queued == n } }
@@ -251,10 +253,17 @@ func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
 	err := <-c.ended
 	require.ErrorIs(t, err, sandbox.ErrBusy.Do(""))
 	refused(t, err)
+	leave() // who waits no more holds nothing
+	for range 2 {
+		require.ErrorIs(t, <-c.ended, context.Canceled)
+	}
+	patient = context.WithoutCancel(patient)
+	go wait("cleo", 900)
+	require.Eventually(t, queued(1), 5*time.Second, time.Millisecond)
+	go wait("ben", 900)
+	require.Eventually(t, queued(2), 5*time.Second, time.Millisecond)
 	close(c.hold)
 	for range 3 {
 		require.NoError(t, <-c.ended)
 	}
-	go wait("cleo", 900)
-	require.NoError(t, <-c.ended, "what began waits no more")
 }
