@@ -4,7 +4,7 @@ itself and knows nothing that one must not know.
 
 Started with the modules to import. On descriptor 3 it gets the system-call
 filters once, and then a request for each child, with four descriptors: the
-child's control socket, its two outputs, and the pipe for its exit status.
+child's control socket, its two outputs, and the file for its exit status.
 """
 
 import sys
