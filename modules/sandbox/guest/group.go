@@ -173,7 +173,8 @@ func (g *Groups) Take(memory, processes int64) (*Group, error) {
 	}
 	first, last := made.folders[0], made.folders[len(made.folders)-1]
 	limits := [][3]string{
-		{first, "memory.max", strconv.FormatInt(memory, 10)}, {first, "memory.swap.max", "0"},
+		{first, "memory.max", strconv.FormatInt(memory, 10)},
+		{first, "memory.swap.max", "0"},
 		{last, "pids.max", strconv.FormatInt(processes, 10)},
 	}
 	made.events = filepath.Join(first, "memory.events")
@@ -198,7 +199,7 @@ func (g *Group) Add(pid int) error {
 	}
 	for _, p := range append([]string{strconv.Itoa(pid)}, strings.Fields(string(children))...) {
 		for _, folder := range g.folders {
-			if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(p), 0); err != nil {
+			if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(p), 0); err != nil { //nolint:gosec // the folder is ours
 				return fmt.Errorf("control group: %w", err)
 			}
 		}
