@@ -28,6 +28,7 @@ func belongings() []belonging {
 		{table: "credit_usages", what: "charges", stays: true},
 		{table: "credit_debts", what: "debts", stays: true},
 		{table: "credit_recharges", what: "grants of credits", stays: true},
+		{table: "executing_calls", what: "calls that execute", stays: true},
 		{table: "tool_call_results", what: "records of calls", stays: true},
 		{table: "action_results", what: "runs", stays: true},
 		{table: "drive_files", what: "files", stays: true, live: "deleted_at IS NULL"},

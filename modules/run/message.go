@@ -49,7 +49,6 @@ type NewMessage struct {
 type MessageChange struct {
 	MessageID string
 	Content   *string
-	CallMeta  json.RawMessage
 }
 
 // MessageFilter says which messages of a run to read.

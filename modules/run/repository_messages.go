@@ -44,11 +44,7 @@ func (repository) insertMessage(tx database.Tx, r *messageRow) error {
 
 // changeMessage is unscoped because the table has no user; the subquery holds
 // the wall between users instead. A message that is not there is left so.
-func (rp repository) changeMessage(tx database.Tx, r Ref, messageID string, columns map[string]any) error {
-	if b := tx.Batch(); b != nil {
-		rp.queueChange(b, r, messageID, columns)
-		return nil
-	}
+func (repository) changeMessage(tx database.Tx, r Ref, messageID string, columns map[string]any) error {
 	return database.Unscoped(tx.Handle).Model(&messageRow{}).
 		Where("message_id = ? AND result_id = ? AND version = ? AND EXISTS (?)", messageID, r.ResultID, r.Version, owned(tx.Handle, r)).
 		Updates(columns).Error

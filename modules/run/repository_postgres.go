@@ -24,10 +24,3 @@ m AS (INSERT INTO action_messages (message_id, result_id, version, seq, type, co
 		of.UID, of.ResultID, of.Version, e.Type, e.CallID, e.Payload, e.CreatedAt,
 		m.MessageID, m.Seq, string(m.Type), m.Content, m.ReasoningContent, m.UsageMeta, m.ToolCallMeta, m.ToolCallID, m.CreatedAt)
 }
-
-func (repository) queueChange(b *database.Batch, of Ref, messageID string, columns map[string]any) {
-	b.Queue(`UPDATE action_messages SET content = COALESCE($1, content), tool_call_meta = COALESCE($2, tool_call_meta), updated_at = $3
-		WHERE message_id = $4 AND result_id = $5 AND version = $6
-		AND EXISTS (SELECT 1 FROM action_results WHERE uid = $7 AND result_id = $5 AND version = $6)`,
-		columns["content"], columns["tool_call_meta"], columns["updated_at"], messageID, of.ResultID, of.Version, of.UID)
-}

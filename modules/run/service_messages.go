@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -52,9 +53,6 @@ func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, r Ref, c Mess
 	if c.Content != nil {
 		columns["content"] = storable(*c.Content)
 	}
-	if meta := textOf(string(c.CallMeta)); meta != nil {
-		columns["tool_call_meta"] = meta
-	}
 	if err := s.repo.changeMessage(tx, r, c.MessageID, columns); err != nil {
 		return fmt.Errorf("change message: %w", err)
 	}
@@ -62,17 +60,55 @@ func (s *Service) ChangeMessage(_ context.Context, tx database.Tx, r Ref, c Mess
 }
 
 // Messages returns messages of a run, in order; none when the run is not the
-// caller's.
+// caller's. What they say of calls is what the records of the calls say now.
 func (s *Service) Messages(ctx context.Context, a actor.Actor, f MessageFilter) ([]Message, error) {
-	rows, err := s.repo.messages(s.db.Read(ctx), a.UID, f)
+	var (
+		rows  []messageRow
+		metas map[string]json.RawMessage
+	)
+	// Of one moment: a reader goes on after the last one that it was given.
+	err := s.db.InSnapshot(ctx, func(h database.Handle) (err error) {
+		if rows, err = s.repo.allMessages(h, a.UID, f); err != nil {
+			return err
+		}
+		metas, err = s.callMetas(h, a.UID, rows)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
 	messages := make([]Message, len(rows))
 	for i, r := range rows {
 		messages[i] = r.message()
+		if meta, ok := metas[messages[i].CallID]; ok {
+			messages[i].CallMeta = meta
+		}
 	}
 	return messages, nil
+}
+
+// callMetas is what messages say of their calls, by the ids of the calls.
+func (s *Service) callMetas(h database.Handle, uid string, messages []messageRow) (map[string]json.RawMessage, error) {
+	var callIDs []string
+	for _, m := range messages {
+		if m.ToolCallID != nil {
+			callIDs = append(callIDs, *m.ToolCallID)
+		}
+	}
+	if len(callIDs) == 0 {
+		return nil, nil
+	}
+	rows, err := s.repo.metas(h, uid, callIDs)
+	if err != nil {
+		return nil, err
+	}
+	metas := make(map[string]json.RawMessage, len(rows))
+	for _, r := range rows {
+		if metas[r.CallID], err = json.Marshal(r.meta()); err != nil {
+			return nil, err
+		}
+	}
+	return metas, nil
 }
 
 // storable is a text that every database takes.

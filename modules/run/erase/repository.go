@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -77,6 +78,16 @@ func (repository) executing(h database.Handle, uid, resultID string) (n int64, e
 // found the run of the user's.
 func (repository) count(h database.Handle, model any, resultID string) (n int64, err error) {
 	return n, database.Unscoped(h).Model(model).Where("result_id = ?", resultID).Count(&n).Error
+}
+
+// told counts the messages of calls that code made: each is the event of a call's
+// start, unless it was stored by an earlier version of this server.
+func (repository) told(h database.Handle, uid, resultID string) (n int64, err error) {
+	return n, database.Unscoped(h).Model(&eventRow{}).Where("result_id = ? AND type = ?", resultID, string(run.ToolCallStart)).
+		Where("EXISTS (?)", database.Scoped(h, uid).Table(callRow{}.TableName()).Select("1").
+			Where("tool_call_results.call_id = run_events.call_id AND tool_call_results.type <> ?", string(ids.Agent))).
+		Where("NOT EXISTS (SELECT 1 FROM action_messages m WHERE m.result_id = run_events.result_id AND m.version = run_events.version AND m.seq = run_events.seq)").
+		Count(&n).Error
 }
 
 // clear is unscoped because events and messages have no user; its caller has

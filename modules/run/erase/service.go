@@ -84,6 +84,11 @@ func (s *Service) holdings(h database.Handle, uid, resultID string) (Holdings, e
 			return Holdings{}, fmt.Errorf("count what is kept of a run: %w", err)
 		}
 	}
+	told, err := s.rows.told(h, uid, resultID)
+	if err != nil {
+		return Holdings{}, fmt.Errorf("count what is kept of a run: %w", err)
+	}
+	held.Messages += told
 	if held.Calls, err = s.rows.callsOf(h, uid, resultID); err != nil {
 		return Holdings{}, fmt.Errorf("read calls: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 func CheckRows(t *testing.T, db *database.DB) {
 	t.Helper()
 	databasetest.CheckRow(t, db, callRow{})
+	databasetest.CheckRow(t, db, executingRow{})
 }
 
 // AskEverything makes every query of the repository that looks for calls: of a

@@ -13,7 +13,7 @@ import (
 	"github.com/portico-run/portico/modules/run"
 )
 
-// repository is the table tool_call_results.
+// repository is the tables tool_call_results and executing_calls.
 type repository struct{}
 
 type callRow struct {
@@ -42,6 +42,16 @@ type callRow struct {
 }
 
 func (callRow) TableName() string { return "tool_call_results" }
+
+// executingRow names a call that executes, so that those whose process is gone
+// are found without an index on what changes in a record: the end of a call would
+// then have to be written to all its indexes.
+type executingRow struct {
+	CallPK int64 `gorm:"primaryKey;autoIncrement:false"`
+	UID    string
+}
+
+func (executingRow) TableName() string { return "executing_calls" }
 
 func (r callRow) call() Call {
 	c := Call{
@@ -79,7 +89,10 @@ func (rp repository) insert(tx database.Tx, c Call, m claim) error {
 		rp.queueInsert(b, row)
 		return nil
 	}
-	return database.Unscoped(tx.Handle).Create(&row).Error
+	if err := database.Unscoped(tx.Handle).Create(&row).Error; err != nil {
+		return err
+	}
+	return database.Unscoped(tx.Handle).Create(&executingRow{CallPK: row.PK, UID: row.UID}).Error
 }
 
 // finish writes the final record of a call that is still executing; any other
@@ -89,12 +102,17 @@ func (rp repository) finish(tx database.Tx, c Call, at time.Time) error {
 		rp.queueFinish(b, c, at)
 		return nil
 	}
-	return database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
+	err := database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
 		Where("call_id = ? AND status = ?", c.CallID, Executing).
 		Updates(map[string]any{
 			"status": c.Status, "output": string(c.Output), "error": database.Optional(c.Error),
 			"lease_owner": nil, "lease_expires_at": nil, "updated_at": at,
 		}), ErrMissing)
+	if err != nil {
+		return err
+	}
+	pk := database.Scoped(tx.Handle, c.UID).Model(&callRow{}).Select("pk").Where("call_id = ?", c.CallID)
+	return database.Scoped(tx.Handle, c.UID).Where("call_pk = (?)", pk).Delete(&executingRow{}).Error
 }
 
 func (repository) byID(h database.Handle, uid, callID string) (Call, error) {
@@ -185,9 +203,20 @@ func (repository) renew(ctx context.Context, tx database.Tx, owner string, callI
 // expired lists calls whose process has shown no sign of life, children
 // before the programs that made them.
 func (repository) expired(h database.Handle, now time.Time, limit int) ([]Call, error) {
-	// A system job: the dead process's calls belong to any user.
-	return many(database.Unscoped(h).Where("status = ? AND lease_expires_at < ?", Executing, now).
-		Order("pk DESC").Limit(limit))
+	// A system job: the dead process's calls belong to any user. A record is
+	// looked up for each call that executes, never the other way round.
+	var dead []executingRow
+	err := database.Unscoped(h).Where(`(SELECT c.lease_expires_at FROM tool_call_results c
+		WHERE c.uid = executing_calls.uid AND c.pk = executing_calls.call_pk AND c.status = ?) < ?`, Executing, now).
+		Order("call_pk DESC").Limit(limit).Find(&dead).Error
+	if err != nil || len(dead) == 0 {
+		return nil, err
+	}
+	keys := make([][]any, len(dead))
+	for i, d := range dead {
+		keys[i] = []any{d.UID, d.CallPK}
+	}
+	return many(database.Unscoped(h).Where("(uid, pk) IN ?", keys).Order("pk DESC"))
 }
 
 // stillExpired reads a call again under its lock; it is absent when its

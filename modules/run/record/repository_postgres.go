@@ -11,16 +11,18 @@ import (
 // does what the function of its name in the other files does.
 
 func (repository) queueInsert(b *database.Batch, r callRow) {
-	b.Queue(`INSERT INTO tool_call_results (result_id, version, call_id, uid, toolset_id, tool_name, step_name, input, output, status, type,
+	b.Queue(`WITH one AS (INSERT INTO tool_call_results (result_id, version, call_id, uid, toolset_id, tool_name, step_name, input, output, status, type,
 		ptc_call_id, canvas_id, idempotency_key, request_hash, lease_owner, lease_expires_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18)`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18) RETURNING pk, uid)
+		INSERT INTO executing_calls (call_pk, uid) SELECT pk, uid FROM one`,
 		r.ResultID, r.Version, r.CallID, r.UID, r.ToolsetID, r.ToolName, r.StepName, r.Input, r.Output, string(r.Status), string(r.Type),
 		r.PTCCallID, r.CanvasID, r.IdempotencyKey, r.RequestHash, r.LeaseOwner, r.LeaseExpiresAt, r.CreatedAt)
 }
 
 func (repository) queueFinish(b *database.Batch, c Call, at time.Time) {
 	b.One(`WITH one AS (UPDATE tool_call_results SET status = $1, output = $2, error = $3, lease_owner = NULL, lease_expires_at = NULL, updated_at = $4
-		WHERE uid = $5 AND call_id = $6 AND status = 'executing' RETURNING 1)`,
+		WHERE uid = $5 AND call_id = $6 AND status = 'executing' RETURNING pk),
+		gone AS (DELETE FROM executing_calls e USING one WHERE e.uid = $5 AND e.call_pk = one.pk)`,
 		string(c.Status), string(c.Output), database.Optional(c.Error), at, c.UID, c.CallID)
 }
 

@@ -41,6 +41,7 @@ type state struct {
 	shown     int64
 	charge    billing.Charge
 	answer    record.Answer
+	origin    ids.Origin
 	meanwhile string // what happens between the beginning and the end
 }
 
@@ -61,6 +62,7 @@ func randomState(r *rand.Rand, n int) state {
 		key: pick(r, "", "", "key"), seen: pick(r, "", "", "completed", "executing"), shown: pick[int64](r, 0, 0, 1),
 		answer:    pick(r, record.Answer{Status: record.Success, Data: json.RawMessage(`{"a":"é\u0000"}`)}, record.Answer{Status: record.Success}, record.Refuse("X", "it failed")),
 		meanwhile: pick(r, "", "", "", "", "lost", "ended", "charged", "unshown"),
+		origin:    pick(r, ids.Standalone, ids.Agent),
 	}
 	for range r.IntN(4) {
 		s.lots = append(s.lots, lot{
@@ -89,7 +91,7 @@ func (s state) result() string { return fmt.Sprint("ar-", s.n) }
 
 func (s state) call(now time.Time) record.Call {
 	c := record.Call{
-		CallID: s.charge.CallID, Origin: ids.Standalone, UID: s.uid(), ResultID: run.NoResult, Toolset: s.charge.Toolset, Tool: "t",
+		CallID: s.charge.CallID, Origin: s.origin, UID: s.uid(), ResultID: run.NoResult, Toolset: s.charge.Toolset, Tool: "t",
 		Input: json.RawMessage(`{"input":{}}`), Status: record.Executing, CreatedAt: now, ShownBy: s.shown,
 	}
 	if s.runStatus != "" {
@@ -112,7 +114,10 @@ type world struct {
 
 func newWorld(t *testing.T, d database.Dialect, now time.Time) *world {
 	t.Helper()
-	db := databasetest.Open(t, d, nil)
+	return worldOver(databasetest.Open(t, d, nil), now)
+}
+
+func worldOver(db *database.DB, now time.Time) *world {
 	clock := func() time.Time { return now }
 	runs := run.New(run.Deps{DB: db, Owner: "pod", Lease: time.Minute, Now: clock}).Service
 	return &world{
@@ -210,6 +215,7 @@ func (w *world) shown(t *testing.T) []string {
 	millionths := func(column string) string { return "CAST(ROUND(" + column + " * 1000000) AS bigint)" }
 	var lines []string
 	for _, query := range []string{
+		"c.call_id, e.uid FROM executing_calls e JOIN tool_call_results c ON c.pk = e.call_pk ORDER BY c.call_id",
 		"call_id, uid, result_id, version, toolset_id, tool_name, step_name, input, output, status, error, type, ptc_call_id, idempotency_key, request_hash, lease_owner, lease_expires_at, created_at, updated_at, deleted_at FROM tool_call_results ORDER BY call_id",
 		"result_id, version, seq, type, call_id, payload, created_at FROM run_events ORDER BY result_id, seq",
 		"message_id, result_id, version, seq, type, content, reasoning_content, usage_meta, tool_call_meta, tool_call_id, created_at, updated_at FROM action_messages ORDER BY message_id",
@@ -315,7 +321,7 @@ func TestCallsSentAsAWholeTakeTurns(t *testing.T) {
 	w.openRun(t)
 	const calls = 60
 	inParallel(8, make([]struct{}, calls), func(i int, _ struct{}) {
-		s := state{runStatus: "running", answer: record.Answer{Status: record.Success}}
+		s := state{runStatus: "running", origin: ids.Standalone, answer: record.Answer{Status: record.Success}}
 		s.charge = billing.Charge{CallID: fmt.Sprint("c-", i), UID: s.uid(), ResultID: s.result(), Toolset: "demo", Tool: "t", Global: true, Price: money.Credit / 2}
 		if told := w.live(t.Context(), s); !strings.HasSuffix(told, "} <nil>") {
 			t.Error(told)

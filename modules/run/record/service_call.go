@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -124,28 +123,19 @@ func (s *Service) tellEnd(ctx context.Context, tx database.Tx, c Call) error {
 	return s.tell(ctx, tx, c, run.ToolCallError)
 }
 
-// tell appends the call's event to its run, if it has one, and writes the
-// call's message: with its start, and again with its end. A run that has ended
-// takes no more of both; the record says what happened.
+// tell appends the call's event to its run, if it has one, and with the start of a
+// call that a model makes its message, to which the model's view of the answer is
+// added. Any other call's message is its start event, shown as one. A run that has
+// ended takes no more of both; the record says what happened.
 func (s *Service) tell(ctx context.Context, tx database.Tx, c Call, t run.EventType) error {
 	if !c.InRun() {
 		return nil
 	}
-	meta, err := json.Marshal(c.Meta())
-	if err != nil {
-		return fmt.Errorf("encode the message of %s: %w", c.CallID, err)
-	}
 	e := run.NewEvent{Type: t, CallID: c.CallID}
-	if t == run.ToolCallStart {
-		e.Message = &run.NewMessage{MessageID: ids.MessageOf(c.CallID), Event: c.ShownBy, Type: run.Tool, CallMeta: meta, CallID: c.CallID}
-	} else {
-		// Before the event, which holds the run's row until the end.
-		change := run.MessageChange{MessageID: ids.MessageOf(c.CallID), CallMeta: meta}
-		if err := s.runs.ChangeMessage(ctx, tx, c.Run(), change); err != nil {
-			return err
-		}
+	if t == run.ToolCallStart && c.Origin == ids.Agent {
+		e.Message = &run.NewMessage{MessageID: ids.MessageOf(c.CallID), Event: c.ShownBy, Type: run.Tool, CallID: c.CallID}
 	}
-	_, err = s.runs.Append(ctx, tx, c.Run(), e)
+	_, err := s.runs.Append(ctx, tx, c.Run(), e)
 	if errors.Is(err, run.ErrEnded) {
 		return nil
 	}
