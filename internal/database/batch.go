@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -18,23 +17,41 @@ import (
 // round trip, its commit included. Nothing is read on the way: a statement that
 // depends on what it finds fails where it finds something else, and with it the
 // transaction.
-type Batch struct{ queued pgx.Batch }
+type Batch struct{ first, last []statement }
+
+type statement struct {
+	sql  string
+	args []any
+	row  string // of one that comes last, what it changes
+}
 
 // Queue adds a statement that may change any number of rows.
-func (b *Batch) Queue(sql string, args ...any) { b.queued.Queue(sql, args...) }
+func (b *Batch) Queue(sql string, args ...any) {
+	b.first = append(b.first, statement{sql: sql, args: args})
+}
 
 // One adds a statement that must change or find exactly one row. It begins with
 // WITH, and calls those rows "one":
 //
 //	WITH one AS (UPDATE … RETURNING 1)
 func (b *Batch) One(sql string, args ...any) {
-	// PostgreSQL has no statement that fails for too few rows, but divides by
-	// none of them.
-	b.queued.Queue(sql+" SELECT 1 / (count(*) = 1)::int FROM one", args...)
+	b.Queue(sql+exactlyOne, args...)
 }
 
-// errOneByOne is what a query inside a transaction says that is sent as a whole.
-var errOneByOne = errors.New("this transaction needs answers on the way")
+// Last is One for a statement that comes after those of every transaction that is
+// committed together with this one: it holds a row that many wait for, which it
+// names.
+func (b *Batch) Last(row, sql string, args ...any) {
+	b.last = append(b.last, statement{sql: sql + exactlyOne, args: args, row: row})
+}
+
+// PostgreSQL has no statement that fails for too few rows, but divides by none of
+// them.
+const exactlyOne = " SELECT 1 / (count(*) = 1)::int FROM one"
+
+// ErrOneByOne is what a query inside a transaction says that is sent as a whole. Who
+// knows that the transaction needs answers on the way returns it before.
+var ErrOneByOne = errors.New("this transaction needs answers on the way")
 
 // oneByOneFor is how long a user's transactions are not sent as a whole after one
 // that could not be: what was in its way is seldom gone at once.
@@ -43,7 +60,9 @@ const oneByOneFor = time.Second
 // AtOnce is InTx for a transaction that ordinarily needs no answer before its
 // end: on PostgreSQL it is sent as a whole if it can be. fn runs a second time,
 // in InTx, when it made a query, when a row was not as it is ordinarily, and when
-// PostgreSQL refused a statement. who groups what is alike; a user's id.
+// PostgreSQL refused a statement. who groups what is alike and changes the same rows;
+// a user's id. Transactions of one group that are ready together are committed
+// together.
 func (db *DB) AtOnce(ctx context.Context, who string, fn func(tx Tx) error) error {
 	if db.dialect != Postgres || !db.whole.may(who) {
 		return db.InTx(ctx, fn)
@@ -53,19 +72,18 @@ func (db *DB) AtOnce(ctx context.Context, who string, fn func(tx Tx) error) erro
 		batch  Batch
 	)
 	g := db.write.WithContext(ctx)
-	_ = g.AddError(errOneByOne) // every query through it fails with that
+	_ = g.AddError(ErrOneByOne) // every query through it fails with that
 	err := fn(Tx{Handle: Handle{g: g, dialect: db.dialect}, after: &topics, batch: &batch})
 	if err == nil {
-		err = db.send(ctx, &batch.queued)
+		err = db.commit(ctx, who, &batch)
 	}
-	// PostgreSQL takes back all of a transaction of which it refuses a statement.
-	// After the end of its connection, which is a FATAL error, nobody knows.
-	var refused *pgconn.PgError
 	switch {
 	case err == nil:
 		db.tell(topics)
 		return nil
-	case errors.Is(err, errOneByOne), errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
+	case errors.Is(err, ErrOneByOne): // nothing was sent
+		return db.InTx(ctx, fn)
+	case refused(err):
 		db.whole.not(who)
 		return db.InTx(ctx, fn)
 	}

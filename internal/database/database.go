@@ -52,6 +52,7 @@ type DB struct {
 	notify  func(topic string)
 	others  *notifier // nil where there are no other processes
 	whole   wholes
+	groups  groups
 	log     *slog.Logger
 }
 

@@ -22,6 +22,7 @@ type Service struct {
 	now          func() time.Time
 	rows         repository
 	remembered   *limitCache
+	ways         ways
 }
 
 // Charge pays for one completed call in the caller's transaction, so that the
@@ -33,6 +34,9 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 		return Receipt{}, nil // a user's own toolset, or nothing by the list
 	}
 	if b := tx.Batch(); b != nil {
+		if s.ways.oneByOne(c.UID) {
+			return Receipt{}, database.ErrOneByOne
+		}
 		return s.queue(b, c)
 	}
 	who, err := s.rows.lockUser(tx, c.UID, s.now())
@@ -55,7 +59,10 @@ func (s *Service) Charge(_ context.Context, tx database.Tx, c Charge) (Receipt, 
 		row, err := s.rows.usageOf(tx.Handle, c.UID, c.CallID)
 		return Receipt{Amount: row.Amount, Due: row.DueAmount}, err
 	}
-	return receipt, s.deduct(tx, who, "call "+c.CallID, receipt.Amount)
+	if err := s.deduct(tx, who, "call "+c.CallID, receipt.Amount); err != nil {
+		return Receipt{}, err
+	}
+	return receipt, s.learn(tx, who, c.Price)
 }
 
 // queue is Charge in a transaction that is sent as a whole, for a user without a

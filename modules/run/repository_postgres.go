@@ -1,6 +1,10 @@
 package run
 
-import "github.com/portico-run/portico/internal/database"
+import (
+	"fmt"
+
+	"github.com/portico-run/portico/internal/database"
+)
 
 // The statements of transactions that are sent to PostgreSQL as a whole. Each
 // does what the functions of its name in the other files do.
@@ -11,14 +15,17 @@ const next = `WITH one AS (UPDATE action_results SET event_seq = event_seq + 1
 e AS (INSERT INTO run_events (result_id, version, seq, type, call_id, payload, created_at)
 	SELECT $2, $3, event_seq, $4, $5, $6, $7 FROM one)`
 
+// rowOf names the run, whose row an event holds.
+func rowOf(r Ref) string { return fmt.Sprintf("%s %d", r.ResultID, r.Version) }
+
 func (repository) queueEvent(b *database.Batch, of Ref, e eventRow) {
-	b.One(next, of.UID, of.ResultID, of.Version, e.Type, e.CallID, e.Payload, e.CreatedAt)
+	b.Last(rowOf(of), next, of.UID, of.ResultID, of.Version, e.Type, e.CallID, e.Payload, e.CreatedAt)
 }
 
 // queueMessage adds an event and its message. A message without the number of
 // an event that showed it gets that of this one.
 func (repository) queueMessage(b *database.Batch, of Ref, e eventRow, m messageRow) {
-	b.One(next+`,
+	b.Last(rowOf(of), next+`,
 m AS (INSERT INTO action_messages (message_id, result_id, version, seq, type, content, reasoning_content, usage_meta, tool_call_meta, tool_call_id, created_at, updated_at)
 	SELECT $8, $2, $3, CASE WHEN $9::bigint = 0 THEN event_seq ELSE $9 END, $10, $11, $12, $13, $14, $15, $16, $16 FROM one)`,
 		of.UID, of.ResultID, of.Version, e.Type, e.CallID, e.Payload, e.CreatedAt,

@@ -31,7 +31,7 @@ func TestUpgradeKnowsWhatExecutes(t *testing.T) {
 			exec("INSERT INTO users (uid, name) VALUES ('u-1', 'anna')")
 			for i, status := range []string{"completed", "executing", "failed", "executing"} {
 				exec(fmt.Sprintf(`INSERT INTO tool_call_results (result_id, call_id, uid, toolset_id, tool_name, input, output, status, lease_expires_at)
-					VALUES ('none', 'call-%d', 'u-1', 'demo', 't', '{}', '{}', '%s', '2026-01-01T00:00:00Z')`, i, status))
+					VALUES ('non-result-id', 'call-%d', 'u-1', 'demo', 't', '{}', '{}', '%s', '2026-01-01T00:00:00Z')`, i, status))
 			}
 			_, err = db.Migrate(t.Context())
 			require.NoError(t, err)
