@@ -66,11 +66,11 @@ func (db *DB) commit(ctx context.Context, who string, b *Batch) error {
 	select {
 	case err = <-m.done:
 	case together := <-m.lead:
-		err = db.together(who, together)
+		err = db.together(who, together) //nolint:contextcheck // theirs together
 	case <-ctx.Done():
 		err = ctx.Err()
 		if together := db.groups.leave(who, m); together != nil {
-			_ = db.together(who, together) // the others rely on it; this one's caller has gone
+			_ = db.together(who, together) //nolint:contextcheck // the others rely on it; this one's caller has gone
 		}
 	}
 	if errors.Is(err, errAlone) {

@@ -95,14 +95,14 @@ func (s *Service) callMetas(h database.Handle, uid string, messages []messageRow
 			callIDs = append(callIDs, *m.ToolCallID)
 		}
 	}
+	metas := make(map[string]json.RawMessage, len(callIDs))
 	if len(callIDs) == 0 {
-		return nil, nil
+		return metas, nil
 	}
 	rows, err := s.repo.metas(h, uid, callIDs)
 	if err != nil {
 		return nil, err
 	}
-	metas := make(map[string]json.RawMessage, len(rows))
 	for _, r := range rows {
 		if metas[r.CallID], err = json.Marshal(r.meta()); err != nil {
 			return nil, err
