@@ -56,11 +56,7 @@ func (c *Client) Do(r *http.Request, allow []netip.Prefix) (*http.Response, erro
 	if err := checkURL(r.URL); err != nil {
 		return nil, err
 	}
-	resp, err := c.client(allow).Do(r) //nolint:gosec // to make such requests safely is what this package is for
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return resp, failed.Err // without the address: it may hold a signature, and errors are logged
-	}
-	return resp, err
+	return plain(c.client(allow).Do(r)) //nolint:gosec // to make such requests safely is what this package is for
 }
 
 // Close ends idle connections.
@@ -102,17 +98,9 @@ func (c *Client) open(allow []netip.Prefix) *http.Client {
 		}
 	}
 	guard := ssrf.New(ssrf.WithAnyPort(), ssrf.WithNetworks("tcp4", "tcp6"), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
-	dialer := &net.Dialer{Timeout: dialTimeout, Control: guard.Safe, Resolver: c.config.Resolver}
+	// No proxy of the environment: it would make the check meaningless.
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy of the environment would make the check meaningless
-			DialContext:            dialer.DialContext,
-			ForceAttemptHTTP2:      true,
-			TLSHandshakeTimeout:    handshakeTimeout,
-			MaxIdleConnsPerHost:    idlePerHost,
-			IdleConnTimeout:        idleTimeout,
-			MaxResponseHeaderBytes: maxHeaderBytes,
-		},
+		Transport:     transport(&net.Dialer{Timeout: dialTimeout, Control: guard.Safe, Resolver: c.config.Resolver}),
 		CheckRedirect: checkRedirect,
 	}
 }

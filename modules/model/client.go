@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/upstream"
 )
 
@@ -48,7 +49,7 @@ type Client struct {
 func New(c Config) *Client {
 	client := &Client{
 		config: c, header: headers(c), secrets: secrets(c),
-		api: upstream.New(upstream.Deps{Client: newDirect(), ResponseCap: maxRefusal}),
+		api: upstream.New(upstream.Deps{Client: egress.NewDirect(), ResponseCap: maxRefusal}),
 	}
 	if address, err := url.Parse(c.BaseURL); err == nil {
 		client.host = address.Host

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,41 +19,10 @@ import (
 
 // Bounds of a request that nobody sets.
 const (
-	dialTimeout      = 10 * time.Second
-	handshakeTimeout = 10 * time.Second
-	idleTimeout      = 90 * time.Second
-	idlePerHost      = 32
-	maxHeaderBytes   = 1 << 20
-	maxRefusal       = 1 << 20
+	maxRefusal = 1 << 20
 	// patience is the longest wait that a provider may ask for.
 	patience = 2 * time.Minute
 )
-
-// direct makes requests to the provider. The operator chose its address, so
-// that it may be a local one, or behind the proxy of the environment.
-type direct struct{ http *http.Client }
-
-func newDirect() direct {
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	return direct{&http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTimeout,
-			MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxHeaderBytes,
-		},
-		// A redirect is a refusal: it would take the key and the conversation
-		// where nobody sent them.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// Do implements upstream.Client.
-func (d direct) Do(r *http.Request, _ []netip.Prefix) (*http.Response, error) {
-	answer, err := d.http.Do(r) //nolint:gosec // the operator chose the address
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return answer, failed.Err // without the address: it may hold a credential, and errors are logged
-	}
-	return answer, err
-}
 
 // open sends a request to a path of the provider's and returns the stream of its
 // answer. An *Error is a refusal, or that no answer came.
