@@ -25,6 +25,7 @@ type Runs interface {
 	Get(ctx context.Context, a actor.Actor, resultID string, version *int) (run.Run, error)
 	Events(ctx context.Context, a actor.Actor, f run.EventFilter) ([]run.Event, error)
 	Messages(ctx context.Context, a actor.Actor, f run.MessageFilter) ([]run.Message, error)
+	Progress(ctx context.Context, runs []run.Ref) (map[run.Ref]int64, error)
 }
 
 // Calls is where the records of tool calls are read. Ids that are not the
@@ -45,7 +46,7 @@ type Deps struct {
 	SSE sse.Server
 }
 
-// defaultPoll is how often a stream looks for events without being woken.
+// defaultPoll is how often streams look for events without being woken.
 const defaultPoll = 1500 * time.Millisecond
 
 // Module is the live view of runs. As a service of the program it is stopped
@@ -60,7 +61,7 @@ func New(d Deps) *Module {
 		d.Poll = defaultPoll
 	}
 	return &Module{Service: &Service{
-		runs: d.Runs, calls: d.Calls, hub: d.Hub, poll: d.Poll, open: newOpen(),
+		runs: d.Runs, calls: d.Calls, hub: d.Hub, poller: newPoller(d), open: newOpen(),
 		serve: d.SSE,
 	}}
 }

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/sse"
@@ -14,12 +13,12 @@ import (
 
 // Service writes live streams.
 type Service struct {
-	runs  Runs
-	calls Calls
-	hub   *wake.Hub
-	poll  time.Duration
-	serve sse.Server
-	open  *open
+	runs   Runs
+	calls  Calls
+	hub    *wake.Hub
+	poller *poller
+	serve  sse.Server
+	open   *open
 }
 
 // batch is how many events are read at once; they are in memory until the
@@ -55,6 +54,7 @@ func (s *Service) Watch(w http.ResponseWriter, r *http.Request, a actor.Actor, f
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
+	defer s.poller.follow(ctx, watched)()
 	c := &cursor{service: s, actor: a, run: watched, after: min(from.After, watched.Seq), woken: woken}
 	return s.serve.Serve(w, r.WithContext(ctx), c)
 }
@@ -108,17 +108,14 @@ func (c *cursor) records(ctx context.Context, events []run.Event) (map[string]re
 	return c.service.calls.Calls(ctx, c.actor, ids)
 }
 
-// Wait returns when Read may have more: at a wake-up, or after the poll
-// interval, since a wake-up may be lost.
+// Wait returns when Read may have more: at a wake-up, which the poller sends too,
+// since one may be lost.
 func (c *cursor) Wait(ctx context.Context) {
 	if c.more {
 		return
 	}
-	poll := time.NewTimer(c.service.poll)
-	defer poll.Stop()
 	select {
 	case <-c.woken:
-	case <-poll.C:
 	case <-ctx.Done():
 	}
 }
