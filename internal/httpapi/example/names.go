@@ -171,58 +171,62 @@ func labels(name string) []any {
 
 // rest are examples of members that mean the same wherever they are.
 func rest(name string) []any {
-	return map[string][]any{
-		"etag":                {"9f86d081884c7d65"},
-		"storageKey":          {"drive/u-5f3k8d1m6q9w2x7z/" + canvas + "/cities.csv"},
-		"url":                 {"https://portico.example.com/v1/drive/file/content/df-q2w4e6r8t1y3u5i7/cities.csv"},
-		"redirectUrl":         {"https://portico.example.com/v1/drive/file/content/df-q2w4e6r8t1y3u5i7/cities.csv"},
-		"ref":                 {"/v1/tool/call/output?toolCallId=" + call},
-		"pathPrefix":          {"sandbox/s3lib"},
-		"nextCursor":          {"Mng"},
-		"connectionRequestId": {"ca_h3J5k7L9m1N4"},
-		"connectedAccountId":  {"ca_h3J5k7L9m1N4"},
-		"integrationId":       {"ca_h3J5k7L9m1N4"},
-		"message":             {"Nothing is left to do."},
-		"warning":             {"Nothing is left to do."},
-		"check":               {"mode"},
-		"reason":              {"The mode is on"},
-		"summary":             {"The mode is on"},
-		"text":                {"The mode is on"},
-		"schema":              {object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}}},
-		"inputSchema":         {object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}}},
-		"parameters":          {object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}}},
-		"outputSchema":        {object{"type": "object", "properties": object{"temperature": object{"type": "number"}}}},
-		"value":               {"metric"},
-		"defaultValue":        {"metric"},
-		"options":             {"metric"},
-		"amount":              {2},
-		"dueAmount":           {2},
-		"credits":             {2},
-		"charged":             {2},
-		"balance":             {998},
-		"creditAmount":        {998},
-		"creditBalance":       {998},
-		"regularCredits":      {998},
-		"size":                {1834},
-		"bytes":               {1834},
-		"durationMs":          {412},
-		"wall_time":           {412},
-		"inputTokens":         {1834},
-		"outputTokens":        {96},
-		"rows":                {4},
-		"lastEventId":         {4},
-		"calls":               {4},
-		"toolCallsMade":       {4},
-		"tool_calls_made":     {4},
-		"limit":               {50},
-		"fromLine":            {2},
-		"line":                {2},
-		"expiresInDays":       {90},
-		"expiresIn":           {3600},
-		"timeout":             {10_000},
-		"max_concurrency":     {1},
-		"total":               {1},
-		"succeeded":           {1},
-		"page":                {1},
-	}[name]
+	switch name {
+	case "etag":
+		return []any{"9f86d081884c7d65"}
+	case "storageKey":
+		return []any{"drive/u-5f3k8d1m6q9w2x7z/" + canvas + "/cities.csv"}
+	case "url", "redirectUrl":
+		return []any{"https://portico.example.com/v1/drive/file/content/df-q2w4e6r8t1y3u5i7/cities.csv"}
+	case "ref":
+		return []any{"/v1/tool/call/output?toolCallId=" + call}
+	case "pathPrefix":
+		return []any{"sandbox/s3lib"}
+	case "nextCursor":
+		return []any{"Mng"}
+	case "connectionRequestId", "connectedAccountId", "integrationId":
+		return []any{"ca_h3J5k7L9m1N4"}
+	case "message", "warning":
+		return []any{"Nothing is left to do."}
+	case "check":
+		return []any{"mode"}
+	case "reason", "summary", "text":
+		return []any{"The mode is on"}
+	case "schema", "inputSchema", "parameters":
+		return []any{object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}}}
+	case "outputSchema":
+		return []any{object{"type": "object", "properties": object{"temperature": object{"type": "number"}}}}
+	case "value", "defaultValue", "options":
+		return []any{"metric"}
+	}
+	return numbers(name)
+}
+
+// numbers are examples of counts, sizes and times.
+func numbers(name string) []any {
+	switch name {
+	case "amount", "dueAmount", "credits", "charged", "fromLine", "line":
+		return []any{2}
+	case "balance", "creditAmount", "creditBalance", "regularCredits":
+		return []any{998}
+	case "size", "bytes", "inputTokens":
+		return []any{1834}
+	case "durationMs", "wall_time":
+		return []any{412}
+	case "outputTokens":
+		return []any{96}
+	case "rows", "lastEventId", "calls", "toolCallsMade", "tool_calls_made":
+		return []any{4}
+	case "limit":
+		return []any{50}
+	case "expiresInDays":
+		return []any{90}
+	case "expiresIn":
+		return []any{3600}
+	case "timeout":
+		return []any{10_000}
+	case "max_concurrency", "total", "succeeded", "page":
+		return []any{1}
+	}
+	return nil
 }
