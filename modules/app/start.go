@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"net"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -69,24 +68,11 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	s.group.Add("the HTTP server", s.server)
 	s.group.Add("streams", a.Streams)
 	s.group.Add("agents", a.Agents)
-	s.group.Add("the memory of the start", &background{work: settle})
+	s.group.Add("the memory of an idle server", &background{work: newIdler().run})
 	s.group.Add("housekeeping", &background{work: a.housekeep})
 	s.group.Add("the configuration's watch", &background{work: func(ctx context.Context) { a.follow(ctx, watch) }})
 	return s, s.group.Start(ctx)
 }
-
-// settle gives back to the system what only the start needed: the statements of
-// migrations, the toolset files, what routes are described from. The collector
-// alone would keep it until the heap has grown as large again, which on an idle
-// server is never.
-func settle(ctx context.Context) {
-	if lifecycle.Pause(ctx, settleAfter) == nil {
-		debug.FreeOSMemory()
-	}
-}
-
-// settleAfter leaves the processor to the first requests.
-const settleAfter = time.Second
 
 // background runs one function until it is stopped.
 type background struct {
