@@ -125,7 +125,8 @@ type PTC struct {
 	RolloutSalt    string  `key:"rolloutSalt" env:"PTC_ROLLOUT_SALT"`
 	// CallIDSeparator stands between the kind and the UUID of a call id.
 	CallIDSeparator string `key:"callIdSeparator" env:"PTC_CALL_ID_SEPARATOR"`
-	// PollInterval is how often an event stream looks without being woken.
+	// PollInterval is how often a process looks, for all its event streams
+	// together, without being woken.
 	PollInterval time.Duration `key:"pollInterval" env:"PTC_POLL_INTERVAL_MS"`
 }
 

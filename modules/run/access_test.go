@@ -85,6 +85,13 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.NoError(t, err)
 			require.Empty(t, got)
 		},
+		"Progress": func(t *testing.T) {
+			his := r.Ref()
+			his.UID = ben.UID
+			got, err := s.Progress(t.Context(), []run.Ref{his})
+			require.NoError(t, err)
+			require.Empty(t, got)
+		},
 		"Register": func(t *testing.T) {
 			for _, p := range []run.OutsideParams{{ResultID: r.ResultID, Version: r.Version}, {ResultID: r.ResultID, Version: 7}} {
 				require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error { _, err := s.Register(t.Context(), tx, ben, p); return err }), run.ErrMissing)

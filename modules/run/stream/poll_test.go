@@ -46,14 +46,16 @@ func TestIdleStreamsAreAskedForTogether(t *testing.T) {
 	each(t, func(t *testing.T, d database.Dialect) {
 		p := newPod(t, d, never, sse.Server{})
 		count := &asked{Runs: p.runs}
-		m := stream.New(stream.Deps{Runs: count, Calls: record.New(record.Deps{DB: p.db, Runs: p.runs}).Service, Hub: &wake.Hub{}, Poll: 20 * time.Millisecond})
+		m := stream.New(stream.Deps{Runs: count, Calls: record.New(record.Deps{DB: p.db, Runs: p.runs}).Service, Hub: &wake.Hub{}, Poll: 20 * time.Millisecond, SSE: sse.Server{Heartbeat: never}})
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = m.Service.Watch(w, r, anna, stream.From{ResultID: r.URL.Path[1:]}) // it ends when the client leaves
 		}))
 		defer s.Close()
 		var open []*http.Response
+		var one run.Run
 		for range streams {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/"+p.create(t).ResultID, nil)
+			one = p.create(t)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/"+one.ResultID, nil)
 			require.NoError(t, err)
 			answer, err := s.Client().Do(r)
 			require.NoError(t, err)
@@ -64,6 +66,9 @@ func TestIdleStreamsAreAskedForTogether(t *testing.T) {
 		before := count.progress.Load()
 		eventually(t, func() bool { return count.progress.Load() >= before+polls })
 		require.EqualValues(t, streams, count.events.Load(), "a stream asked for events while nothing happened")
+		// Its wake-up goes to another hub.
+		require.NoError(t, p.log(t.Context(), one, "news"))
+		eventually(t, func() bool { return count.events.Load() == streams+1 })
 
 		for _, answer := range open {
 			require.NoError(t, answer.Body.Close())
@@ -90,7 +95,7 @@ func TestProgressIsOfTheUserWhoIsNamed(t *testing.T) {
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	require.Eventually(t, done, time.Minute, time.Millisecond)
+	require.Eventually(t, done, 10*time.Second, time.Millisecond)
 }
 
 func each(t *testing.T, test func(t *testing.T, d database.Dialect)) {
