@@ -177,6 +177,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"run.foreign": "whether somebody else has an id",
 		"run.renew":   "a process renews its own runs, of all users", "run.expired": "the reaper's",
 		"run.messages": "joined with the run's row, which is scoped", "run.changeMessage": "the same",
+		"run.progress":  "each run is named with its user",
 		"run.told":      "joined with the run's row and the calls, which are scoped",
 		"run.events":    "joined with the run's row, which is scoped",
 		"record.insert": insert, "record.renew": "a process renews its own calls, of all users", "record.expired": "the reaper's",
