@@ -33,13 +33,13 @@ import (
 // whole, the log has the first.
 func TestACallThatIsKnownReadsNothingBeforeItsTransactions(t *testing.T) {
 	t.Parallel()
-	const insert, end = `INSERT INTO tool_call_results`, `UPDATE tool_call_results`
+	const begin, end = `INSERT INTO tool_call_results`, `UPDATE tool_call_results`
 	for dialect, want := range map[database.Dialect][]string{
 		database.SQLite: {
-			insert, `UPDATE action_results`, `INSERT INTO run_events`, `INSERT INTO action_messages`,
-			end, `SELECT uid`, `INSERT INTO credit_usages`, `SELECT pk`, `UPDATE credit_recharges`, `UPDATE action_messages`, `UPDATE action_results`, `INSERT INTO run_events`,
+			begin, `INSERT INTO executing_calls`, `UPDATE action_results`, `INSERT INTO run_events`,
+			end, `DELETE FROM executing_calls`, `SELECT uid`, `INSERT INTO credit_usages`, `SELECT pk`, `UPDATE credit_recharges`, `UPDATE action_results`, `INSERT INTO run_events`,
 		},
-		database.Postgres: {insert, `WITH one AS (` + end},
+		database.Postgres: {`WITH one AS (` + begin, `WITH one AS (` + end},
 	} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
