@@ -28,8 +28,8 @@ func (a *App) engine() (*sandbox.Engine, error) {
 	}
 	return sandbox.New(sandbox.Deps{
 		Driver: driver, Pool: sandbox.Pool{Min: s.Pool, Max: a.maxPool()}, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
-		PerOwner:     sandbox.Counts{Running: s.MaxPerUser, Queued: s.MaxQueuePerUser, Paused: s.MaxPausedPerUser},
-		QueueTimeout: queueTimeout, Logger: a.Logger,
+		PerOwner: sandbox.Counts{Running: s.MaxPerUser, Queued: s.MaxQueuePerUser, Paused: s.MaxPausedPerUser},
+		Queue:    sandbox.Queue{Timeout: queueTimeout}, Logger: a.Logger,
 	}), nil
 }
 

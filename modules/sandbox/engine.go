@@ -14,23 +14,27 @@ import (
 type Deps struct {
 	Driver Driver
 	Pool   Pool
-	// MaxConcurrent is how many jobs run at once, MaxQueue how many more may
-	// wait for their turn, and QueueTimeout how long.
+	// MaxConcurrent is how many jobs run at once, and MaxQueue how many more may
+	// wait for their turn.
 	MaxConcurrent int
 	MaxQueue      int
-	QueueTimeout  time.Duration
+	Queue         Queue
 	// MaxPaused is how many jobs may be paused besides those that run. Jobs that
 	// will pause may wait for their first turn in what is left of it, too, and as
 	// long as they may run.
 	MaxPaused int
-	// MaxQueueBytes is how much memory all jobs that wait for their first turn may
-	// hold, and one owner's a quarter of it; 64 MiB when it is zero. One job may
-	// always wait.
-	MaxQueueBytes int64
 	// PerOwner is how many jobs of one owner may run, wait and be paused; what
 	// is zero is a quarter of what all may, rounded up.
 	PerOwner Counts
 	Logger   *slog.Logger
+}
+
+// Queue bounds the wait for a first turn.
+type Queue struct {
+	Timeout time.Duration
+	// MaxBytes is how much memory all jobs that wait may hold, and one owner's a
+	// quarter of it; 64 MiB when it is zero. One job may always wait.
+	MaxBytes int64
 }
 
 // Pool is how many interpreters wait, ready, for the next jobs: Min at least.
@@ -78,12 +82,12 @@ func New(d Deps) *Engine {
 	if d.Pool.ShrinkEvery == 0 {
 		d.Pool.ShrinkEvery = shrinkEvery
 	}
-	if d.MaxQueueBytes == 0 {
-		d.MaxQueueBytes = maxQueueBytes
+	if d.Queue.MaxBytes == 0 {
+		d.Queue.MaxBytes = maxQueueBytes
 	}
 	whole := Counts{Running: d.MaxConcurrent, Queued: d.MaxQueue, Paused: d.MaxPaused}
 	return &Engine{
-		deps: d, turns: newTurns(whole, d.PerOwner, d.MaxQueueBytes), idle: make(chan Capsule, d.Pool.Max), taken: make(chan struct{}, 1),
+		deps: d, turns: newTurns(whole, d.PerOwner, d.Queue.MaxBytes), idle: make(chan Capsule, d.Pool.Max), taken: make(chan struct{}, 1),
 		stats: Stats{Pool: d.Pool.Min},
 	}
 }
@@ -197,7 +201,7 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 
 // wish is what a job asks for before its first turn.
 func (e *Engine) wish(job Job) wish {
-	w := wish{owner: job.Owner, bytes: job.held(), patience: e.deps.QueueTimeout}
+	w := wish{owner: job.Owner, bytes: job.held(), patience: e.deps.Queue.Timeout}
 	if job.Pauses {
 		w.starting = job.Timeout
 	}

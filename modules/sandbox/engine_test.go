@@ -100,8 +100,8 @@ func (c *capsule) Close() error {
 func start(t *testing.T, d *driver, deps sandbox.Deps) *sandbox.Engine {
 	t.Helper()
 	deps.Driver, deps.Logger = d, slog.New(slog.DiscardHandler)
-	if deps.QueueTimeout == 0 {
-		deps.QueueTimeout = time.Minute
+	if deps.Queue.Timeout == 0 {
+		deps.Queue.Timeout = time.Minute
 	}
 	e := sandbox.New(deps)
 	require.NoError(t, e.Start(t.Context()))
@@ -183,7 +183,7 @@ func TestEngineDoesNotQueueForever(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	e := start(t, d, sandbox.Deps{MaxConcurrent: 1, MaxQueue: 5, QueueTimeout: time.Millisecond})
+	e := start(t, d, sandbox.Deps{MaxConcurrent: 1, MaxQueue: 5, Queue: sandbox.Queue{Timeout: time.Millisecond}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -240,7 +240,7 @@ func TestEngineStopEndsJobs(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	deps := sandbox.Deps{Driver: d, Pool: sandbox.Pool{Min: 2}, MaxConcurrent: 1, Logger: slog.New(slog.DiscardHandler), QueueTimeout: time.Minute, MaxQueue: 1}
+	deps := sandbox.Deps{Driver: d, Pool: sandbox.Pool{Min: 2}, MaxConcurrent: 1, Logger: slog.New(slog.DiscardHandler), Queue: sandbox.Queue{Timeout: time.Minute}, MaxQueue: 1}
 	e := sandbox.New(deps)
 	_, err := e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrUnavailable, "before Start")

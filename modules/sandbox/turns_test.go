@@ -151,7 +151,7 @@ func TestJobsThatWillPauseWaitInTheRoomOfPausedOnes(t *testing.T) {
 	d := newDriver()
 	d.serve = func(ctx context.Context, _ sandbox.Job) { <-ctx.Done() }
 	e := start(t, d, sandbox.Deps{
-		MaxConcurrent: 2, MaxQueue: 1, MaxPaused: 20, QueueTimeout: time.Millisecond,
+		MaxConcurrent: 2, MaxQueue: 1, MaxPaused: 20, Queue: sandbox.Queue{Timeout: time.Millisecond},
 		PerOwner: sandbox.Counts{Running: 2, Queued: 1, Paused: 20},
 	})
 	ctx, leave := context.WithCancel(t.Context())
@@ -231,7 +231,7 @@ func TestStartsOfOneOwnerStarveNobody(t *testing.T) {
 func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, sandbox.Deps{
-		MaxConcurrent: 1, MaxQueue: 100, MaxQueueBytes: 4000, PerOwner: sandbox.Counts{Running: 1, Queued: 100},
+		MaxConcurrent: 1, MaxQueue: 100, Queue: sandbox.Queue{MaxBytes: 4000}, PerOwner: sandbox.Counts{Running: 1, Queued: 100},
 	})
 	c.send("", 1)
 	<-c.began

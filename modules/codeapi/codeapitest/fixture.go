@@ -62,7 +62,7 @@ func New(t *testing.T, db *database.DB, o Options) *Fixture {
 	log := slog.New(slog.DiscardHandler)
 	f := &Fixture{Driver: &Driver{}, Objects: objects, Quota: &Quota{}, Now: database.Now()}
 	if o.Sandbox == nil {
-		engine := sandbox.New(sandbox.Deps{Driver: f.Driver, MaxConcurrent: 4, MaxPaused: 10, QueueTimeout: time.Minute, Logger: log})
+		engine := sandbox.New(sandbox.Deps{Driver: f.Driver, MaxConcurrent: 4, MaxPaused: 10, Queue: sandbox.Queue{Timeout: time.Minute}, Logger: log})
 		require.NoError(t, engine.Start(t.Context()))
 		t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
 		o.Sandbox = engine

@@ -38,7 +38,7 @@ func service(t *testing.T) *tables.Service {
 		Preload: []string{"pandas", "pyarrow.parquet", "matplotlib.figure"},
 	})
 	require.NoError(t, err)
-	engine := sandbox.New(sandbox.Deps{Driver: d, MaxConcurrent: 2, MaxQueue: 100, QueueTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	engine := sandbox.New(sandbox.Deps{Driver: d, MaxConcurrent: 2, MaxQueue: 100, Queue: sandbox.Queue{Timeout: time.Minute}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, engine.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, engine.Stop(t.Context())) })
 	return &tables.Service{Sandbox: engine, Timeout: time.Minute}

@@ -33,7 +33,7 @@ func New(t *testing.T) *sandbox.Engine {
 	d, err := bubblewrap.New(guest.Config{Root: root})
 	require.NoError(t, err)
 	e := sandbox.New(sandbox.Deps{
-		Driver: d, MaxConcurrent: 4, MaxQueue: 100, QueueTimeout: time.Minute, MaxPaused: 8,
+		Driver: d, MaxConcurrent: 4, MaxQueue: 100, Queue: sandbox.Queue{Timeout: time.Minute}, MaxPaused: 8,
 		PerOwner: sandbox.Counts{Running: 4, Queued: 100, Paused: 8}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, e.Start(t.Context()))
