@@ -67,7 +67,7 @@ func withEngine(ctx context.Context, d engineDriver, pool int, work func(e *sand
 		return err
 	}
 	e := sandbox.New(sandbox.Deps{
-		Driver: driver, Pool: sandbox.Pool{Min: pool}, MaxConcurrent: 8, MaxQueue: 1000, MaxPaused: 1000, QueueTimeout: time.Minute,
+		Driver: driver, Pool: sandbox.Pool{Min: pool}, MaxConcurrent: 8, MaxQueue: 1000, MaxPaused: 1000, Queue: sandbox.Queue{Timeout: time.Minute},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err := e.Start(ctx); err != nil {
