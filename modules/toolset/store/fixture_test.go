@@ -37,11 +37,16 @@ type fixture struct {
 func each(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		connectortest.Exec(t, db, "INSERT INTO users (uid, name) VALUES (?, 'a'), (?, 'b')", anna.UID, ben.UID)
-		f := &fixture{t: t, db: db, users: connectortest.New(t, db, nil, nil), now: database.Now()}
-		f.Service = f.service(f.users.Box)
-		test(t, f)
+		test(t, newFixture(t, db))
 	})
+}
+
+func newFixture(t *testing.T, db *database.DB) *fixture {
+	t.Helper()
+	connectortest.Exec(t, db, "INSERT INTO users (uid, name) VALUES (?, 'a'), (?, 'b')", anna.UID, ben.UID)
+	f := &fixture{t: t, db: db, users: connectortest.New(t, db, nil, nil), now: database.Now()}
+	f.Service = f.service(f.users.Box)
+	return f
 }
 
 // service is a store with an encryption key of its own.

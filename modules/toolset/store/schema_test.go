@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/schema/shared"
 	"github.com/portico-run/portico/modules/connector/connectortest"
@@ -88,29 +90,32 @@ func TestASchemaThatIsGoneBreaksItsTool(t *testing.T) {
 }
 
 // A call writes out the schemas of its tool, and none of the toolset's others.
-func TestACallReadsTheSchemasOfItsToolAlone(t *testing.T) { //nolint:paralleltest // it counts allocations
-	each(t, func(t *testing.T, f *fixture) { //nolint:thelper // it is the test
-		spec := letters()
-		long := strings.Repeat("long ", 2000)
-		for n := range 500 {
-			name := fmt.Sprintf("Letter%d", n)
-			spec.Schemas[name] = json.RawMessage(`{"description":"` + long + `"}`)
-			m := spec.Methods[0]
-			m.Name, m.Response = fmt.Sprintf("send%d", n), json.RawMessage(`{"$ref":"#/schemas/`+name+`"}`)
-			spec.Methods = append(spec.Methods, m)
-		}
-		f.store(spec)
-		found, err := f.users.Identify(t.Context(), anna, "mail")
-		require.NoError(t, err)
-		taken := func(method string) uint64 {
-			var from, to runtime.MemStats
-			runtime.ReadMemStats(&from)
-			_, _, err := f.users.Method(t.Context(), anna, found, method)
-			runtime.ReadMemStats(&to)
+func TestACallReadsTheSchemasOfItsToolAlone(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	for _, d := range []database.Dialect{database.SQLite, database.Postgres} { //nolint:paralleltest // the same
+		t.Run(string(d), func(t *testing.T) {
+			f := newFixture(t, databasetest.Open(t, d, nil))
+			spec := letters()
+			long := strings.Repeat("long ", 2000)
+			for n := range 500 {
+				name := fmt.Sprintf("Letter%d", n)
+				spec.Schemas[name] = json.RawMessage(`{"description":"` + long + `"}`)
+				m := spec.Methods[0]
+				m.Name, m.Response = fmt.Sprintf("send%d", n), json.RawMessage(`{"$ref":"#/schemas/`+name+`"}`)
+				spec.Methods = append(spec.Methods, m)
+			}
+			f.store(spec)
+			found, err := f.users.Identify(t.Context(), anna, "mail")
 			require.NoError(t, err)
-			return to.TotalAlloc - from.TotalAlloc
-		}
-		require.Less(t, taken("send7"), uint64(50*len(long)), "the first call of a tool takes less than a tenth of the toolset")
-		require.Less(t, taken("send7"), uint64(10*len(long)), "the next one")
-	})
+			taken := func(method string) uint64 {
+				var from, to runtime.MemStats
+				runtime.ReadMemStats(&from)
+				_, _, err := f.users.Method(t.Context(), anna, found, method)
+				runtime.ReadMemStats(&to)
+				require.NoError(t, err)
+				return to.TotalAlloc - from.TotalAlloc
+			}
+			require.Less(t, taken("send7"), uint64(50*len(long)), "the first call of a tool takes less than a tenth of the toolset")
+			require.Less(t, taken("send7"), uint64(10*len(long)), "the next one")
+		})
+	}
 }
