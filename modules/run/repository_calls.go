@@ -38,7 +38,9 @@ func (r metaRow) meta() CallMeta {
 
 func (repository) metas(h database.Handle, uid string, callIDs []string) ([]metaRow, error) {
 	var rows []metaRow
-	return rows, database.Scoped(h, uid).Where("call_id IN ?", callIDs).Find(&rows).Error
+	// Not the rest of a record: its input and output may have megabytes.
+	return rows, database.Scoped(h, uid).Select("call_id", "tool_name", "toolset_id", "status", "created_at", "updated_at").
+		Where("call_id IN ?", callIDs).Find(&rows).Error
 }
 
 // allMessages are those that are stored, and those of calls that code made.
