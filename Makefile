@@ -33,6 +33,10 @@ demo: setup build ## Run a program with tool calls in the sandbox and watch it
 demo-agent: setup build ## Let an agent with a scripted model work, and see what it costs
 	@$(PTC_ON); exec bin/portico demo agent
 
+.PHONY: demo-tools
+demo-tools: setup build ## Bring tools from anywhere into programs, step by step
+	@$(PTC_ON); exec bin/portico demo tools
+
 .PHONY: test
 test: ## Check and test everything (installs and starts what it needs)
 	@tools/test.sh

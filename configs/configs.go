@@ -21,6 +21,7 @@ import (
 // so are control characters.
 type Config struct {
 	Server        Server        `key:"server"`
+	SignIn        SignIn        `key:"signIn"`
 	Database      Database      `key:"database"`
 	ObjectStorage ObjectStorage `key:"objectStorage"`
 	PTC           PTC           `key:"ptc"`
@@ -28,11 +29,20 @@ type Config struct {
 	CodeAPI       CodeAPI       `key:"codeApi"`
 	Model         Model         `key:"model"`
 	Agent         Agent         `key:"agent"`
+	Flat          Flat          `key:"flat"`
 	Drive         Drive         `key:"drive"`
 	Tool          Tool          `key:"tool"`
+	Approval      Approval      `key:"approval"`
 	Billing       Billing       `key:"billing"`
 	Composio      Composio      `key:"composio"`
+	Redis         Redis         `key:"redis"`
+	Knowledge     Knowledge     `key:"knowledge"`
+	Embedding     Embedding     `key:"embedding"`
+	Fetch         Fetch         `key:"fetch"`
+	LoadFile      LoadFile      `key:"loadFile"`
 	Toolsets      Toolsets      `key:"toolsets"`
+	MCP           MCP           `key:"mcp"`
+	Console       Console       `key:"console"`
 	Demo          Demo          `key:"demo"`
 	Log           Log           `key:"log"`
 
@@ -222,6 +232,28 @@ func (m Model) HeaderMap() map[string]string {
 	return headers
 }
 
+// Flat is the tools that programs call as plain functions.
+type Flat struct {
+	// Tools gives programs the functions of marked tools and of the server, and
+	// answers POST /tool_call. llm_query does not depend on it.
+	Tools bool `key:"tools" env:"FLAT_TOOLS"`
+	// Query is llm_query.
+	Query Query `key:"query"`
+}
+
+// Query bounds the questions of programs to a model.
+type Query struct {
+	// Model answers them, at the address and with the key of Model; empty
+	// leaves programs without llm_query.
+	Model string `key:"model" env:"LLM_QUERY_MODEL"`
+	// MaxTokens is the most tokens of one answer, 0 leaves it to the provider;
+	// Timeout bounds the answer.
+	MaxTokens int           `key:"maxTokens" env:"LLM_QUERY_MAX_TOKENS"`
+	Timeout   time.Duration `key:"timeout" env:"LLM_QUERY_TIMEOUT"`
+	// MaxPerProgram is how often one program may ask; 0 is no bound.
+	MaxPerProgram int `key:"maxPerProgram" env:"LLM_QUERY_MAX_PER_PROGRAM"`
+}
+
 // Agent bounds the runs of agents.
 type Agent struct {
 	// MaxRequests is how often a run asks the model, MaxTokens how many tokens
@@ -303,6 +335,24 @@ type Tool struct {
 	// stop calls to it for BreakerDelay; 0 never does.
 	BreakerFailures int           `key:"breakerFailures" env:"TOOL_BREAKER_FAILURES"`
 	BreakerDelay    time.Duration `key:"breakerDelay" env:"TOOL_BREAKER_DELAY"`
+	// ExecuteMCP executes the tools of MCP servers for callers of the route of
+	// SDKs, too. Programs and agents of this server reach them always.
+	ExecuteMCP bool `key:"executeMcp" env:"TOOL_EXECUTE_MCP"`
+}
+
+// Approval is the settings of calls that wait until a person allows them.
+type Approval struct {
+	// Default is for tools that may write and of which nothing else is said:
+	// never, first or always.
+	Default string `key:"default" env:"APPROVAL_DEFAULT"`
+	// Expiry is how long a call waits before it is refused by itself.
+	Expiry time.Duration `key:"expiry" env:"APPROVAL_EXPIRY"`
+	// MaxPerUser is how many calls of one user may wait.
+	MaxPerUser int `key:"maxPerUser" env:"APPROVAL_MAX_PER_USER"`
+	// Webhook is told of every call that waits; empty tells nobody. WebhookSecret
+	// signs what it is sent.
+	Webhook       string `key:"webhook" env:"APPROVAL_WEBHOOK"`
+	WebhookSecret Secret `key:"webhookSecret" env:"APPROVAL_WEBHOOK_SECRET"`
 }
 
 // Billing is the settings of credits, besides the prices.
@@ -341,6 +391,21 @@ type Composio struct {
 type Toolsets struct {
 	// Dir is loaded at boot; empty loads nothing.
 	Dir string `key:"dir" env:"TOOLSETS_DIR"`
+}
+
+// Console is the pages for people.
+type Console struct {
+	Enabled bool `key:"enabled" env:"CONSOLE_ENABLED"`
+	// Path is where its pages begin, such as "/console".
+	Path string `key:"path" env:"CONSOLE_PATH"`
+}
+
+// Place is the path of the console; empty for none.
+func (c Console) Place() string {
+	if !c.Enabled {
+		return ""
+	}
+	return c.Path
 }
 
 // Demo is the bundled upstream of the demo toolset.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ const (
 // validate checks what the types do not say.
 func (l *loader) validate() {
 	l.validateServer()
+	l.validateSignIn()
 	l.validateSecrets()
 	l.validateStorage()
 	l.validatePTC()
@@ -31,6 +33,8 @@ func (l *loader) validate() {
 	l.validateCodeAPI()
 	l.validateAgent()
 	l.validateTool()
+	l.validateApproval()
+	l.validateMCP()
 	l.validateRest()
 }
 
@@ -79,6 +83,18 @@ func (l *loader) validateServer() {
 	mustBeWithin(l, &s.JWTExpiration, time.Minute, 366*24*time.Hour, "between 1m and 366d")
 	mustBeWithin(l, &s.BodyLimit, kib, 1024*mib, "between 1KiB and 1GiB")
 	mustBeWithin(l, &s.ShutdownGrace, 0, time.Hour, "between 0s and 1h")
+}
+
+func (l *loader) validateSignIn() {
+	s := &l.config.SignIn
+	l.mustBeOneOf(&s.SignUp, SignUpOff, SignUpInvite, SignUpOpen)
+	o := &s.OIDC
+	l.must(&o.Issuer, o.Issuer == "" || isBaseURL(o.Issuer), "must be an address like https://id.example.com, without credentials or a query")
+	l.must(&o.ClientID, o.Issuer == "" || o.ClientID != "", "must be set when OIDC_ISSUER is")
+	l.must(&o.ClientID, o.Issuer != "" || o.ClientID == "", "needs OIDC_ISSUER")
+	l.must(&o.Secret, o.Issuer != "" || o.Secret == "", "needs OIDC_ISSUER")
+	l.must(&o.LinkEmail, !o.LinkEmail || s.SignUp != SignUpOpen, "must be false where everybody may sign up: addresses of users who sign up are not verified")
+	l.must(&o.LinkEmail, o.Issuer != "" || !o.LinkEmail, "needs OIDC_ISSUER")
 }
 
 func (l *loader) validateSecrets() {
@@ -201,6 +217,29 @@ func (l *loader) validateCodeTokens() {
 	}
 }
 
+func (l *loader) validateKnowledge() {
+	k, e := &l.config.Knowledge, &l.config.Embedding
+	mustBeWithin(l, &k.MaxPassages, 0, 10_000_000, "between 0 and 10000000")
+	mustBeWithin(l, &k.MaxBytes, 0, 1<<40, "between 0 and 1TiB")
+	mustBeWithin(l, &k.MaxDocument, kib, 256*mib, "between 1KiB and 256MiB")
+	mustBeWithin(l, &k.Memory, 0, 1<<40, "between 0 and 1TiB")
+	mustBeWithin(l, &k.MinSimilarity, 0, One, "between 0 and 1")
+	l.must(&e.URL, e.URL == "" || isBaseURL(e.URL), `must be a URL like "https://api.openai.com/v1"`)
+	l.must(&e.Model, e.Model != "" || e.URL == "", "must be set when EMBEDDING_URL is")
+	mustBeWithin(l, &e.Dimensions, 0, 8192, "between 0 and 8192")
+	mustBeWithin(l, &e.Timeout, time.Second, 10*time.Minute, "between 1s and 10m")
+	mustBeWithin(l, &e.Retries, 0, 20, "between 0 and 20")
+}
+
+func (l *loader) validateApproval() {
+	a := &l.config.Approval
+	l.mustBeOneOf(&a.Default, "never", "first", "always")
+	mustBeWithin(l, &a.Expiry, time.Second, 7*24*time.Hour, "between 1s and 168h")
+	mustBeWithin(l, &a.MaxPerUser, 1, 10_000, "between 1 and 10000")
+	l.must(&a.Webhook, a.Webhook == "" || isBaseURL(a.Webhook), `must be a URL like "https://example.com/approvals"`)
+	l.must(&a.WebhookSecret, a.Webhook == "" || a.WebhookSecret != "", "must be set where APPROVAL_WEBHOOK is: it signs what the webhook is sent")
+}
+
 func (l *loader) validateAgent() {
 	m, a := &l.config.Model, &l.config.Agent
 	l.must(&m.BaseURL, isBaseURL(m.BaseURL), `must be a URL like "https://api.openai.com/v1"`)
@@ -231,6 +270,10 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &a.MaxInterpreters, 0, 100_000, "between 0 and 100000")
 	mustBeWithin(l, &a.MaxInterpretersPerUser, 0, 100_000, "between 0 and 100000")
 	mustBeWithin(l, &a.InterpreterIdle, time.Second, 7*24*time.Hour, "between 1s and 7d")
+	q := &l.config.Flat.Query
+	mustBeWithin(l, &q.MaxTokens, 0, 10_000_000, "between 0 and 10000000")
+	mustBeWithin(l, &q.Timeout, time.Second, time.Hour, "between 1s and 1h")
+	mustBeWithin(l, &q.MaxPerProgram, 0, 1_000_000, "between 0 and 1000000")
 	d := &l.config.Drive
 	mustBeWithin(l, &d.MaxFile, kib, 1024*1024*mib, "between 1KiB and 1024GiB")
 	mustBeWithin(l, &d.PresignExpiry, 1, 604_800, "between 1 and 604800 seconds")
@@ -254,6 +297,21 @@ func (l *loader) validateTool() {
 	mustBeWithin(l, &t.MaxPerUser, 1, 1_000_000, "between 1 and 1000000")
 }
 
+func (l *loader) validateMCP() {
+	m := &l.config.MCP
+	l.must(&m.Dir, m.Dir != "", "must be a folder")
+	for _, timeout := range []*time.Duration{&m.ConnectTimeout, &m.ListTimeout, &m.CallTimeout} {
+		mustBeWithin(l, timeout, 100*time.Millisecond, time.Hour, "between 100ms and 1h")
+	}
+	mustBeWithin(l, &m.Idle, time.Second, 24*time.Hour, "between 1s and 1d")
+	mustBeWithin(l, &m.Refresh, time.Second, 24*time.Hour, "between 1s and 1d")
+	mustBeWithin(l, &m.MaxConnections, 1, 100_000, "between 1 and 100000")
+	mustBeWithin(l, &m.MaxPerUser, 1, m.MaxConnections, "between 1 and MCP_MAX_CONNECTIONS")
+	mustBeWithin(l, &m.MaxServers, 0, 10_000, "between 0 and 10000")
+	mustBeWithin(l, &m.Memory, 64*mib, 1024*1024*mib, "between 64MiB and 1TiB")
+	mustBeWithin(l, &m.Processes, 4, 32_768, "between 4 and 32768")
+}
+
 func (l *loader) validateRest() {
 	c := l.config
 	mustBeWithin(l, &c.Billing.USDToCredits, 1, 1_000_000_000*One, "more than 0 and at most 1000000000")
@@ -265,6 +323,19 @@ func (l *loader) validateRest() {
 	mustBeWithin(l, &c.Composio.Timeout, time.Second, time.Hour, "between 1s and 1h")
 	mustBeWithin(l, &c.Composio.Cache, 0, 24*time.Hour, "between 0s and 1d")
 	l.must(&c.Composio.User, c.Composio.User != "", "must not be empty")
+	l.must(&c.Redis.URL, c.Redis.URL == "" || isRedis(c.Redis.URL.Reveal()), "must be an address such as redis://:PASSWORD@HOST:6379/0, or rediss:// for TLS")
+	mustBeWithin(l, &c.Redis.StreamLength, 1, 1_000_000, "between 1 and 1000000")
+	mustBeWithin(l, &c.Redis.StreamLife, time.Minute, 365*24*time.Hour, "between 1m and 365d")
+	mustBeWithin(l, &c.Redis.CatchUp, 0, 24*time.Hour, "between 0s and 1d")
+	l.validateKnowledge()
+	mustBeWithin(l, &c.Fetch.MaxBytes, kib, 256*mib, "between 1KiB and 256MiB")
+	mustBeWithin(l, &c.Fetch.Timeout, 100*time.Millisecond, 10*time.Minute, "between 100ms and 10m")
+	mustBeWithin(l, &c.Fetch.MaxPages, 1, 50_000, "between 1 and 50000")
+	mustBeWithin(l, &c.LoadFile.MaxBytes, kib, 256*mib, "between 1KiB and 256MiB")
+	for _, folder := range c.LoadFile.Roots {
+		l.must(&c.LoadFile.Roots, filepath.IsAbs(folder) && folder == filepath.Clean(folder) && folder != "/", "must be absolute paths of folders, without .. and not /")
+	}
+	l.must(&c.Console.Path, consolePath.MatchString(c.Console.Path), `must be a path like "/console", without a slash at its end, and not one of the API's`)
 	l.must(&c.Demo.Listen, !c.Demo.Enabled || isAddress(c.Demo.Listen), `must be an address like "127.0.0.1:5801"`)
 	l.mustBeOneOf(&c.Log.Level, "debug", "info", "warn", "error")
 	l.mustBeOneOf(&c.Log.Format, "text", "json")
@@ -283,6 +354,11 @@ func isBaseURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
 		u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+func isRedis(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") && u.Hostname() != "" && u.Fragment == ""
 }
 
 func isOrigin(text string) bool {
@@ -309,3 +385,6 @@ func isObjectPath(text string) bool {
 	matched, err := regexp.MatchString(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`, text)
 	return err == nil && matched
 }
+
+// consolePath is what the path of the console may be: nothing of the API begins so.
+var consolePath = regexp.MustCompile(`^/console(-[a-z0-9-]+)?$|^/(ui|admin|portico)(/[a-z0-9-]+)*$`)

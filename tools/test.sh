@@ -19,7 +19,11 @@ PORTICO_LIBRECHAT=$(tools/librechat.sh)
 PORTICO_TYPESCRIPT=$(tools/typescript.sh)
 PORTICO_RUNSC=$(tools/runsc.sh)
 PORTICO_CHROMIUM=$(tools/chromium.sh)
-export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTICO_CHROMIUM
+PORTICO_MCP=$(tools/mcp.sh)
+PORTICO_AXE=$(tools/axe.sh)
+PORTICO_REDIS_SERVER=$(tools/redis.sh)
+export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTICO_CHROMIUM \
+	PORTICO_MCP PORTICO_AXE PORTICO_REDIS_SERVER
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,7 +56,7 @@ func Serve(t *testing.T, turns string, more ...string) *Server {
 	t.Cleanup(web.Close)
 	env := append([]string{
 		"DATABASE_URL=" + databasetest.URL(t, database.SQLite), "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=" + filepath.Join(root(t), "configs", "toolsets"),
-		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + freeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
+		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + testenv.FreeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
 		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32),
 		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),
 		"MODEL_NAME=scripted", "MODEL_BASE_URL=" + web.URL, "MODEL_API_KEY=none",
@@ -99,15 +98,6 @@ func root(t *testing.T) string {
 		require.NotEqual(t, filepath.Dir(folder), folder, "there is no go.mod above the test")
 		folder = filepath.Dir(folder)
 	}
-}
-
-// freeAddress is one that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
 }
 
 // Send makes a request of the user's with a JSON body.

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/dev/instance"
-	"github.com/portico-run/portico/modules/demo"
 )
 
 // floor is what the least program could be that does the same: net/http, the

@@ -13,9 +13,9 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/dev/instance"
 	"github.com/portico-run/portico/internal/testenv"
-	"github.com/portico-run/portico/modules/demo"
 )
 
 // books are what a store holds after calls.

@@ -46,6 +46,7 @@ const everything = "all"
 func benchmarks() []benchmark {
 	all := []benchmark{
 		{"search", "all", benchSearch},
+		{"knowledge", "all", benchKnowledge},
 		{"runs", "all calls", benchRuns},
 		{"run", "all calls", benchOneRun},
 		{"program", "all calls", benchProgram},
@@ -56,6 +57,7 @@ func benchmarks() []benchmark {
 		{"wal", "all calls", benchWAL},
 		{"stream", "all", benchStream},
 		{"toolcall", "all", benchToolCall},
+		{"mcp", "all", benchMCP},
 		{"rounds", "all", benchRounds},
 		{"exec", "all sandbox", benchExec},
 		{"paused", "all sandbox", benchPaused},

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/dev/instance"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
-	"github.com/portico-run/portico/modules/demo"
 )
 
 // portico is a server in this process over an empty PostgreSQL database.

@@ -15,6 +15,9 @@ const (
 	// CodeAPI is the scope of a host's signed token: running code and its files,
 	// and nothing else.
 	CodeAPI Scope = "code"
+	// Watch is the scope of a ticket: following the events of one version of one
+	// run, and nothing else.
+	Watch Scope = "watch"
 )
 
 // Actor is an authenticated caller. Every service method that touches a
@@ -22,10 +25,20 @@ const (
 type Actor struct {
 	UID   string
 	KeyID string // the API key in use; empty for a session token
-	Scope Scope
+	// SessionID is the session in use; empty for a key, and for a token that names
+	// none.
+	SessionID string
+	Scope     Scope
+	// Rights narrow the scope Full where the key says so.
+	Rights Rights
+	// Admin is whether the user is an administrator of this server.
+	Admin bool
 	// Worker is the machine that the caller's host chose for their code; empty
 	// for every other credential.
 	Worker string
+	// RunID and RunVersion are the run that the scope Watch is for.
+	RunID      string
+	RunVersion int
 }
 
 type contextKey struct{}

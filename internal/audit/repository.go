@@ -3,6 +3,8 @@ package audit
 import (
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/portico-run/portico/internal/database"
 )
 
@@ -23,5 +25,27 @@ func insert(tx database.Tx, row eventRow) error {
 }
 
 func list(h database.Handle, uid string, w database.Window) ([]eventRow, *int64, error) {
-	return database.Newest[eventRow](database.Scoped(h, uid), w)
+	return database.Newest[eventRow](changes(database.Scoped(h, uid)), w)
+}
+
+// changes leaves out what was only asked.
+func changes(q *gorm.DB) *gorm.DB { return q.Where("action NOT LIKE ?", Ask+"%") }
+
+func all(h database.Handle, f Filter, w database.Window) ([]eventRow, *int64, error) {
+	q := database.Unscoped(h)
+	for column, value := range map[string]string{"uid": f.UID, "action": f.Action, "subject": f.Subject} {
+		if value != "" {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	if !f.Asked && f.Action == "" {
+		q = changes(q)
+	}
+	if !f.From.IsZero() {
+		q = q.Where("created_at >= ?", f.From.UTC())
+	}
+	if !f.Until.IsZero() {
+		q = q.Where("created_at < ?", f.Until.UTC())
+	}
+	return database.Newest[eventRow](q, w)
 }

@@ -41,6 +41,8 @@ type Config struct {
 	// some milliseconds later.
 	Notify func(topic string)
 	Logger *slog.Logger
+	// OneByOne sends no transaction as a whole: the way that AtOnce is compared with.
+	OneByOne bool
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -53,7 +55,10 @@ type DB struct {
 	others  *notifier // nil where there are no other processes
 	whole   wholes
 	groups  groups
+	writer  wholeWriter // of SQLite
 	log     *slog.Logger
+
+	oneByOne bool
 }
 
 const (
@@ -87,7 +92,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger}
+	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger, oneByOne: c.OneByOne}
 	if dialect == Postgres {
 		err = db.openPostgres(c)
 	} else {
@@ -125,7 +130,8 @@ func (db *DB) openSQLite(c Config) error {
 			return fmt.Errorf("create the database folder: %w", err)
 		}
 	}
-	dsn := "file:" + path + fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
+	db.writer.uri = "file:" + path
+	dsn := db.writer.uri + fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
 		"&_pragma=journal_mode(WAL)&_pragma=foreign_keys(1)&_pragma=synchronous(NORMAL)"
 	var err error
 	// A writing transaction takes the lock when it begins: one that starts as
@@ -194,6 +200,7 @@ func (db *DB) Close() error {
 	if db.others != nil {
 		db.others.close()
 	}
+	db.writer.close()
 	var errs []error
 	for i, g := range []*gorm.DB{db.write, db.read} {
 		if g == nil || (i == 1 && g == db.write) {

@@ -4,8 +4,15 @@ package database
 func Waiting(db *DB, who string) int {
 	db.groups.mu.Lock()
 	defer db.groups.mu.Unlock()
-	if of := db.groups.of[who]; of != nil {
+	if of := db.groups.of[db.groupOf(who)]; of != nil {
 		return len(of.waiting)
 	}
 	return 0
+}
+
+// Committing says whether a transaction of a group is under way.
+func Committing(db *DB, who string) bool {
+	db.groups.mu.Lock()
+	defer db.groups.mu.Unlock()
+	return db.groups.of[db.groupOf(who)] != nil
 }

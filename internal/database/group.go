@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/portico-run/portico/internal/database/lite"
 )
 
 // groups commit together what is ready together. Transactions of one group change
@@ -20,7 +22,8 @@ import (
 // What holds for each of them, whoever goes with it:
 //   - It is reported as done only after the commit that holds all of it.
 //   - PostgreSQL takes back a transaction of which it refuses a statement, with all
-//     that went together. Each is then sent alone, and fails or not by itself.
+//     that went together. Each is then sent alone, and fails or not by itself. SQLite
+//     takes back the one that it refuses, and keeps the others.
 //   - Its caller may leave at any time. Before it is sent, nothing of it is; after,
 //     it may be committed, as with any caller that leaves during a commit. The
 //     others go on.
@@ -58,9 +61,9 @@ func (db *DB) commit(ctx context.Context, who string, b *Batch) error {
 	switch db.groups.join(who, m) {
 	case goesFirst:
 		defer db.groups.next(who)
-		return db.send(ctx, b.statements())
+		return db.send(ctx, b)[0]
 	case goesAlone:
-		return db.send(ctx, b.statements())
+		return db.send(ctx, b)[0]
 	}
 	var err error
 	select {
@@ -74,7 +77,7 @@ func (db *DB) commit(ctx context.Context, who string, b *Batch) error {
 		}
 	}
 	if errors.Is(err, errAlone) {
-		return db.send(ctx, b.statements())
+		return db.send(ctx, b)[0]
 	}
 	return err
 }
@@ -88,15 +91,12 @@ func (db *DB) together(who string, members []*member) error {
 	for i, m := range members {
 		batches[i] = m.batch
 	}
-	err := db.send(ctx, batches[0].statements(batches[1:]...))
+	errs := db.send(ctx, batches...)
 	db.groups.next(who)
-	if len(members) > 1 && refused(err) {
-		err = errAlone
+	for i, m := range members[1:] {
+		m.done <- errs[i+1]
 	}
-	for _, m := range members[1:] {
-		m.done <- err
-	}
-	return err
+	return errs[0]
 }
 
 // whileAny ends when all members have left.
@@ -182,11 +182,14 @@ func (g *groups) leave(who string, m *member) []*member {
 	}
 }
 
-// refused says that PostgreSQL refused a statement and took back its transaction.
-// After the end of its connection, which is a FATAL error, nobody knows.
+// refused says that the database refused a statement and took back its transaction.
+// After the end of PostgreSQL's connection, which is a FATAL error, nobody knows.
 func refused(err error) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.SeverityUnlocalized == "ERROR"
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer.SeverityUnlocalized == "ERROR"
+	}
+	answer, ok := errors.AsType[*lite.Error](err)
+	return ok && answer.Refused() || errors.Is(err, errNotOne)
 }
 
 // statements are those of the transaction that this one and others make together.
@@ -197,13 +200,21 @@ func (b *Batch) statements(others ...*Batch) *pgx.Batch {
 	)
 	for _, each := range append([]*Batch{b}, others...) {
 		for _, s := range each.first {
-			all.Queue(s.sql, s.args...)
+			all.Queue(s.text(), s.args...)
 		}
 		last = append(last, each.last...)
 	}
 	slices.SortStableFunc(last, func(x, y statement) int { return strings.Compare(x.row, y.row) })
 	for _, s := range last {
-		all.Queue(s.sql, s.args...)
+		all.Queue(s.text(), s.args...)
 	}
 	return &all
+}
+
+// text is what PostgreSQL gets.
+func (s statement) text() string {
+	if s.one {
+		return s.sql + exactlyOne
+	}
+	return s.sql
 }

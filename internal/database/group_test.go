@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -44,7 +45,9 @@ func hold(t *testing.T, db *database.DB) *behind {
 	})
 	<-held
 	b.add(t.Context(), "u-first", "u-0")
-	require.Eventually(t, func() bool { return waiting(t, db) == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return database.Committing(db, "all") && (db.Dialect() == database.SQLite || waiting(t, db) == 1)
+	}, 10*time.Second, 5*time.Millisecond)
 	return b
 }
 
@@ -77,50 +80,87 @@ func transactionsOf(t *testing.T, db *database.DB, like string) (n int) {
 	return n
 }
 
+// sent notes how many statements were sent in each transaction.
+type sent struct {
+	slog.Handler
+	mu         sync.Mutex
+	statements []int64
+}
+
+func (s *sent) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s *sent) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != "statements" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "count" {
+			s.statements = append(s.statements, a.Value.Int64())
+		}
+		return true
+	})
+	return nil
+}
+
 func TestWhatIsReadyTogetherIsCommittedTogether(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	heard := map[string]int{}
-	db := databasetest.Open(t, database.Postgres, func(topic string) { mu.Lock(); defer mu.Unlock(); heard[topic]++ })
-	b := hold(t, db)
-	for i := range 20 {
-		b.add(t.Context(), fmt.Sprint("u-with-", i), "u-0")
-	}
-	b.gathered(t, 20)
-	require.Len(t, b.errs, 0, "nobody is told before the commit")
-	require.Empty(t, heard)
-	b.free()
-	b.all.Wait()
-	for uid, err := range b.errs {
-		require.NoError(t, err, uid)
-		require.Equal(t, []bool{true}, b.ways[uid], uid)
-		require.Equal(t, 1, heard[uid], uid)
-	}
-	require.Len(t, b.errs, 21)
-	require.EqualValues(t, 22, countUsers(t, db))
-	require.Equal(t, 1, transactionsOf(t, db, "u-with-%"))
-	require.Zero(t, database.Waiting(db, "all"))
+	eachDialect(t, func(t *testing.T, d database.Dialect) {
+		var mu sync.Mutex
+		heard := map[string]int{}
+		log := &sent{Handler: slog.DiscardHandler}
+		db, err := database.Open(t.Context(), database.Config{
+			URL: databasetest.URL(t, d), MaxConnections: 4, Logger: slog.New(log),
+			Notify: func(topic string) { mu.Lock(); defer mu.Unlock(); heard[topic]++ },
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		b := hold(t, db)
+		for i := range 20 {
+			b.add(t.Context(), fmt.Sprint("u-with-", i), "u-0")
+		}
+		b.gathered(t, 20)
+		require.Len(t, b.errs, 0, "nobody is told before the commit")
+		require.Empty(t, heard)
+		b.free()
+		b.all.Wait()
+		for uid, err := range b.errs {
+			require.NoError(t, err, uid)
+			require.Equal(t, []bool{true}, b.ways[uid], uid)
+			require.Equal(t, 1, heard[uid], uid)
+		}
+		require.Len(t, b.errs, 21)
+		require.EqualValues(t, 22, countUsers(t, db))
+		require.Equal(t, []int64{2, 40}, log.statements, "statements of each transaction")
+		if d == database.Postgres {
+			require.Equal(t, 1, transactionsOf(t, db, "u-with-%"))
+		}
+		require.Zero(t, database.Waiting(db, "all"))
+	})
 }
 
 // What fails takes nothing else with it, and leaves nothing behind.
 func TestOneThatFailsDoesNotFailThoseItGoesWith(t *testing.T) {
 	t.Parallel()
-	db := databasetest.Open(t, database.Postgres, nil)
-	b := hold(t, db)
-	b.add(t.Context(), "u-with-1", "u-0")
-	b.add(t.Context(), "u-with-odd", "u-nobody") // goes one by one in the end
-	b.add(t.Context(), "u-0", "u-0")             // there is one
-	b.add(t.Context(), "u-with-2", "u-0")
-	b.gathered(t, 4)
-	b.free()
-	b.all.Wait()
-	require.True(t, database.IsDuplicate(b.errs["u-0"]), "%v", b.errs["u-0"])
-	require.Equal(t, []bool{true, false}, b.ways["u-with-odd"])
-	for _, uid := range []string{"u-first", "u-with-1", "u-with-2", "u-with-odd"} {
-		require.NoError(t, b.errs[uid], uid)
-	}
-	require.Equal(t, []bool{true}, b.ways["u-with-2"])
-	require.EqualValues(t, 5, countUsers(t, db))
+	eachDialect(t, func(t *testing.T, d database.Dialect) {
+		db := databasetest.Open(t, d, nil)
+		b := hold(t, db)
+		b.add(t.Context(), "u-with-1", "u-0")
+		b.add(t.Context(), "u-with-odd", "u-nobody") // goes one by one in the end
+		b.add(t.Context(), "u-0", "u-0")             // there is one
+		b.add(t.Context(), "u-with-2", "u-0")
+		b.gathered(t, 4)
+		b.free()
+		b.all.Wait()
+		require.True(t, database.IsDuplicate(b.errs["u-0"]), "%v", b.errs["u-0"])
+		require.Equal(t, []bool{true, false}, b.ways["u-with-odd"])
+		for _, uid := range []string{"u-first", "u-with-1", "u-with-2", "u-with-odd"} {
+			require.NoError(t, b.errs[uid], uid)
+		}
+		require.Equal(t, []bool{true}, b.ways["u-with-2"])
+		require.EqualValues(t, 5, countUsers(t, db))
+	})
 }
 
 // Whoever leaves takes nobody along, be it before its transaction is sent or while

@@ -23,12 +23,14 @@ const (
 	Unsupported    Code = "E0026" // the body has a content type the server does not read
 	Cancelled      Code = "E0027" // the caller went away before the answer
 	TimedOut       Code = "E0028" // a program ran into its time limit
+	ToolFailed     Code = "E0029" // a tool did not do its work, on routes that answer with the tool's result alone
 	CanvasMissing  Code = "E1000"
 	ResultMissing  Code = "E1011" // no such run, or not the caller's
 	ToolsetMissing Code = "E1020"
-	FileMissing    Code = "E1024" // no such drive file, or not the caller's
-	StorageFull    Code = "E2001" // the user's files take all the space they may
-	NoCredits      Code = "E2002" // the credit balance does not allow the call
+	FileMissing    Code = "E1024"            // no such drive file, or not the caller's
+	StorageFull    Code = "E2001"            // the user's files take all the space they may
+	NoCredits      Code = "E2002"            // the credit balance does not allow the call
+	Settled        Code = "APPROVAL_SETTLED" // somebody, or time, decided before
 )
 
 // statusClientClosed is the status logged for a caller that went away; nobody
@@ -50,7 +52,7 @@ func (c Code) Status() int {
 		return http.StatusNotFound
 	case MethodUnknown:
 		return http.StatusMethodNotAllowed
-	case Conflict:
+	case Conflict, Settled:
 		return http.StatusConflict
 	case TooLarge, StorageFull:
 		return http.StatusRequestEntityTooLarge
@@ -64,6 +66,8 @@ func (c Code) Status() int {
 		return statusClientClosed
 	case Unavailable:
 		return http.StatusServiceUnavailable
+	case ToolFailed:
+		return http.StatusBadGateway
 	default:
 		return http.StatusInternalServerError
 	}
@@ -73,8 +77,8 @@ func (c Code) Status() int {
 func Codes() []Code {
 	return []Code{
 		Internal, Unavailable, Invalid, AccountMissing, Unauthorized, Forbidden, NotFound, Conflict,
-		TooLarge, RateLimited, MethodUnknown, Unsupported, Cancelled, TimedOut, CanvasMissing, ResultMissing,
-		ToolsetMissing, FileMissing, StorageFull, NoCredits,
+		TooLarge, RateLimited, MethodUnknown, Unsupported, Cancelled, TimedOut, ToolFailed, CanvasMissing, ResultMissing,
+		ToolsetMissing, FileMissing, StorageFull, NoCredits, Settled,
 	}
 }
 
@@ -107,6 +111,8 @@ func (c Code) Meaning() string {
 		return "The caller went away before the answer"
 	case TimedOut:
 		return "The program ran into its time limit"
+	case ToolFailed:
+		return "The tool did not do its work"
 	case CanvasMissing:
 		return "There is no such canvas, or it is not the caller's"
 	case ResultMissing:
@@ -119,6 +125,8 @@ func (c Code) Meaning() string {
 		return "The user's files take all the space they may"
 	case NoCredits:
 		return "The credits do not allow this"
+	case Settled:
+		return "The approval was decided before, or has expired"
 	default:
 		return "The server has a fault; its log has the cause"
 	}

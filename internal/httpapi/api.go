@@ -33,6 +33,8 @@ const (
 	Code
 	// Public needs no credential.
 	Public
+	// Admin is a credential with the full scope of a user who is an administrator.
+	Admin
 )
 
 // Operation describes one route for the router and the OpenAPI document.
@@ -63,19 +65,19 @@ type Operation struct {
 	// another form than the envelope.
 	Refusal func(e *errs.Error, traceID string) any
 	Trusted bool // lets callers without any credential in, as Deps.Trusted
-}
-
-// admits reports whether credentials of a scope may call the operation.
-func (o Operation) admits(scope actor.Scope) bool {
-	switch scope {
-	case actor.Full:
-		return true
-	case actor.ToolExecute:
-		return o.Access == Tools
-	case actor.CodeAPI:
-		return o.Access == Code
-	}
-	return false
+	// Runs says that the operation runs a program or an agent, for keys that may
+	// do that and not everything.
+	Runs bool
+	// Reads says that the operation changes nothing, whatever its method.
+	Reads bool
+	// Tickets says that a ticket for a run, in the parameter ticket, is taken.
+	Tickets bool
+	// Lasts says that the answer of a Raw operation may take for ever: it ends a
+	// few seconds after the credential of the request does.
+	Lasts bool
+	// SignsIn says that the operation lets a browser in or out without a
+	// credential before: pages of other origins are refused.
+	SignsIn bool
 }
 
 // None is the data of an operation that has none.
@@ -91,6 +93,7 @@ func (None) Schema(huma.Registry) *huma.Schema {
 type Credentials struct {
 	APIKey string // from X-API-Key, Basic, ApiKey, or a bearer token that starts with rf_
 	Token  string // a session token, or a host's signed one
+	Ticket string // for the events of one run
 }
 
 // Authenticator turns credentials into an actor. It answers with an
@@ -110,6 +113,12 @@ type Deps struct {
 	// Trusted is who callers without a credential are where an operation says
 	// so; nil refuses them.
 	Trusted func(ctx context.Context) (actor.Actor, error)
+	// Still returns an error when the credential that an actor came with counts no
+	// more; nil is for credentials that never end.
+	Still func(ctx context.Context, who actor.Actor) error
+	// Asked keeps what an administrator asks of a route for administrators, before
+	// it is answered; an error refuses the request. Nil keeps nothing.
+	Asked func(ctx context.Context, who actor.Actor, q Question) error
 	// Observe is told every answered request with its route's pattern; it may
 	// be nil.
 	Observe func(method, route string, status int, took time.Duration)
@@ -118,6 +127,8 @@ type Deps struct {
 // API is the HTTP surface. Register operations before serving.
 type API struct {
 	bodyTime time.Duration // for reading a body
+	lookTime time.Duration // between two looks at a credential
+	guard    *http.CrossOriginProtection
 	deps     Deps
 	engine   *gin.Engine
 	huma     huma.API
@@ -137,7 +148,9 @@ func New(d Deps) *API {
 			return newHumaError(nil, status, msg, details...)
 		}
 	})
-	a := &API{deps: d, engine: gin.New(), routes: map[string]Operation{}, bodyTime: bodyReadTimeout}
+	a := &API{
+		deps: d, engine: gin.New(), routes: map[string]Operation{}, bodyTime: bodyReadTimeout, lookTime: lookEvery, guard: guardOf(d.Origins),
+	}
 	// Nobody in front is trusted to name the client: a forwarded header would
 	// let anybody choose the address in the log.
 	_ = a.engine.SetTrustedProxies(nil) // fails only for a malformed list

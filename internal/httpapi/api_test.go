@@ -27,6 +27,7 @@ import (
 const (
 	goodKey    = "rf_good"
 	sandboxKey = "rf_sandbox"
+	adminKey   = "rf_admin"
 	goodToken  = "header.payload.signature"
 	bodyLimit  = 1 << 10
 )
@@ -37,6 +38,8 @@ func (users) Authenticate(_ context.Context, c httpapi.Credentials) (actor.Actor
 	switch {
 	case c.APIKey == goodKey, c.Token == goodToken:
 		return actor.Actor{UID: "u-1"}, nil
+	case c.APIKey == adminKey:
+		return actor.Actor{UID: "u-0", Admin: true}, nil
 	case c.APIKey == sandboxKey:
 		return actor.Actor{UID: "u-1", Scope: actor.ToolExecute}, nil
 	}
@@ -403,6 +406,22 @@ func TestWindowOfAPage(t *testing.T) {
 	} {
 		if _, err := bad.Window(); errs.CodeOf(err) != errs.Invalid {
 			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+func TestOnlyAdministratorsAreAdmitted(t *testing.T) {
+	t.Parallel()
+	api, _ := newAPI(t)
+	httpapi.Register(api, httpapi.Operation{ID: "office", Method: http.MethodGet, Path: "/v1/admin/office", Tag: "t", Summary: "Office", Access: httpapi.Admin},
+		func(context.Context, actor.Actor, *struct{}) (httpapi.None, error) { return httpapi.None{}, nil })
+	for key, want := range map[string]int{adminKey: 200, goodKey: 403, sandboxKey: 403, "rf_none": 401} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/admin/office", http.NoBody)
+		r.Header.Set("X-API-Key", key)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s: %d %s, want %d", key, w.Code, w.Body, want)
 		}
 	}
 }

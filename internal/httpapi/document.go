@@ -62,8 +62,8 @@ func (a *API) config() huma.Config {
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "An API key, rf_…"},
 		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a session token; for the code interpreter also the token that a LibreChat server signed"},
-		"session": {Type: "apiKey", In: "cookie", Name: accessCookie, Description: "A session token, for pages whose EventSource cannot send headers. " +
-			"It counts for GET and for requests whose body is JSON, and where no other credential is sent"},
+		"session": {Type: "apiKey", In: "cookie", Name: AccessCookie, Description: "A session token, for pages whose EventSource cannot send headers. " +
+			"It counts where no other credential is sent; requests that change something have to come from a page of this server or of an allowed origin"},
 	}
 	return c
 }

@@ -33,6 +33,9 @@ func (a *API) documentRaw(op Operation) {
 	a.huma.OpenAPI().AddOperation(&h)
 	in := d.Input
 	if d.Body != nil {
+		if in != nil {
+			a.limits(&h, reflect.TypeOf(in))
+		}
 		in = d.Body
 	}
 	a.documented(op, reflect.TypeOf(in))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
@@ -18,7 +19,7 @@ import (
 // status and the headers in one, in the shape the API library asks for.
 type failure struct {
 	Success bool      `json:"success" doc:"Always false here"`
-	ErrCode errs.Code `json:"errCode" enum:"E0000,E0001,E0003,E0005,E0012,E0020,E0021,E0022,E0023,E0024,E0025,E0026,E0027,E0028,E1000,E1011,E1020,E1024,E2001,E2002" doc:"Stable; programs react to it"`
+	ErrCode errs.Code `json:"errCode" enum:"E0000,E0001,E0003,E0005,E0012,E0020,E0021,E0022,E0023,E0024,E0025,E0026,E0027,E0028,E0029,E1000,E1011,E1020,E1024,E2001,E2002,APPROVAL_SETTLED" doc:"Stable; programs react to it"`
 	ErrMsg  string    `json:"errMsg" doc:"What is wrong"`
 	Detail  string    `json:"errDetail" doc:"What to do about it"`
 	TraceID string    `json:"traceId" doc:"Names the request in the server's log"`
@@ -53,6 +54,9 @@ func retryAfter(e *errs.Error) (seconds string, said bool) {
 	return strconv.Itoa(RetryAfter(e)), e.RetryAfter > 0 || e.Code == errs.RateLimited
 }
 
+// lateRetry is when a request that was not finished in time may come again.
+const lateRetry = 5 * time.Second
+
 // explain makes any error one that may be shown, and logs what may not.
 func (a *API) explain(ctx context.Context, err error) *errs.Error {
 	e, known := errors.AsType[*errs.Error](err)
@@ -61,12 +65,12 @@ func (a *API) explain(ctx context.Context, err error) *errs.Error {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		e = errs.New(errs.Cancelled, "The request was cancelled.")
 	case errors.Is(err, context.DeadlineExceeded):
-		e = errs.New(errs.Unavailable, "The server did not finish in time.").Do("Try again later.")
+		e = errs.New(errs.Unavailable, "The server did not finish in time.").Do("Try again later.").After(lateRetry)
 	default:
 		e = errs.New(errs.Internal, "An unknown error has occurred.").
 			Do("Try again later; if it stays, give the operator the traceId.")
 	}
-	if e.Code.Status() >= http.StatusInternalServerError {
+	if e.Code.Status() >= http.StatusInternalServerError && e.Code != errs.ToolFailed { // that is in the call's record
 		a.deps.Logger.ErrorContext(ctx, "request failed", "code", e.Code, "error", err, "cause", errors.Unwrap(e))
 	}
 	return e

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -28,13 +27,6 @@ import (
 // HeaderTrace carries the id that joins a request, its log lines and its
 // error.
 const HeaderTrace = "X-Request-Id"
-
-// accessCookie is where a browser keeps its session token: an EventSource
-// cannot send headers.
-const accessCookie = "_rf_access"
-
-// keyPrefix begins every API key, and no token.
-const keyPrefix = "rf_"
 
 type traceKey struct{}
 
@@ -71,8 +63,14 @@ func (a *API) logRequest(c *gin.Context) {
 	}
 	ctx := c.Request.Context()
 	who, _ := actor.From(ctx)
-	a.deps.Logger.Log(ctx, level, "request", "method", c.Request.Method, "path", c.Request.URL.Path,
-		"status", c.Writer.Status(), "bytes", c.Writer.Size(), "durationMs", time.Since(start).Milliseconds(), "uid", who.UID)
+	fields := []any{
+		"method", c.Request.Method, "path", c.Request.URL.Path,
+		"status", c.Writer.Status(), "bytes", c.Writer.Size(), "durationMs", time.Since(start).Milliseconds(), "uid", who.UID,
+	}
+	if via, ok := ctx.Value(viaKey{}).(string); ok {
+		fields = append(fields, "via", via)
+	}
+	a.deps.Logger.Log(ctx, level, "request", fields...)
 }
 
 // recoverPanic answers for a handler that panicked. The one panic that is a
@@ -95,7 +93,7 @@ const (
 	// browsers send by themselves.
 	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, Range, " +
 		"X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
-		"X-PTC-Call-Id, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
+		"X-PTC-Call-Id, X-PTC-Line, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
 	// exposedHeaders are those of answers that pages may read.
 	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, X-CodeAPI-Execution-Profile, " + HeaderTrace
 )
@@ -114,98 +112,11 @@ func (a *API) cors(c *gin.Context) {
 	h.Set("Access-Control-Allow-Credentials", "true")
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 	if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
 		h.Set("Access-Control-Allow-Headers", allowedHeaders)
 		h.Set("Access-Control-Max-Age", "600")
 		c.AbortWithStatus(http.StatusNoContent)
 	}
-}
-
-// authenticate puts the actor into the request's context, or refuses.
-func (a *API) authenticate(c *gin.Context) {
-	op, known := a.route(c)
-	if !known || op.Access == Public {
-		return
-	}
-	ctx := c.Request.Context()
-	who, err := a.identity(ctx, c.Request, op)
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	c.Request = c.Request.WithContext(actor.With(ctx, who))
-	if !op.admits(who.Scope) {
-		refused := errs.New(errs.Forbidden, "This key may only execute tools.")
-		if who.Scope == actor.CodeAPI {
-			refused = errs.New(errs.Forbidden, "This token is for the code interpreter API only.")
-		}
-		a.fail(c, refused.Do("Use an API key of your own for this route."))
-	}
-}
-
-// identity is who a request comes from.
-func (a *API) identity(ctx context.Context, r *http.Request, op Operation) (actor.Actor, error) {
-	creds, ok := credentials(r)
-	switch {
-	case op.Access == Code && ambiguous(r):
-		return actor.Actor{}, errs.New(errs.Invalid, "Ambiguous authentication headers").Do("Send X-API-Key or Authorization: Bearer, not both.")
-	case ok:
-		return a.deps.Auth.Authenticate(ctx, creds)
-	case op.Trusted && a.deps.Trusted != nil && r.Header.Get("Authorization") == "":
-		return a.deps.Trusted(ctx)
-	}
-	return actor.Actor{}, errs.New(errs.Unauthorized, "The request has no credential.").
-		Do("Send an API key as X-API-Key or as Authorization: Bearer rf_…, or a session token as Authorization: Bearer.")
-}
-
-// credentials reads the one credential of a request. The first method that is
-// used at all decides; there is no falling back to the next.
-func credentials(r *http.Request) (Credentials, bool) {
-	if key := r.Header.Get("X-API-Key"); key != "" {
-		return Credentials{APIKey: key}, true
-	}
-	if header := r.Header.Get("Authorization"); header != "" {
-		return authorization(header)
-	}
-	// A cookie travels with requests other sites make: it counts only where
-	// they cannot change anything.
-	if cookie, err := r.Cookie(accessCookie); err == nil && cookie.Value != "" && (reads(r.Method) || isJSON(r)) {
-		return Credentials{Token: cookie.Value}, true
-	}
-	return Credentials{}, false
-}
-
-// reads reports whether requests of a method change nothing.
-func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
-
-// ambiguous reports whether a request has an API key and a token: whoever sent
-// it may mean either person. Of two keys the first counts, as everywhere.
-func ambiguous(r *http.Request) bool {
-	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && bearer != "" && !strings.HasPrefix(bearer, keyPrefix) && r.Header.Get("X-API-Key") != ""
-}
-
-// authorization reads the header of that name. A key may also be the user of
-// Basic, which clients make of a key in an address, or follow ApiKey.
-func authorization(header string) (Credentials, bool) {
-	scheme, token, _ := strings.Cut(header, " ")
-	if token == "" || strings.Contains(token, " ") {
-		return Credentials{}, false
-	}
-	switch scheme {
-	case "Basic":
-		text, err := base64.StdEncoding.DecodeString(token)
-		user, _, _ := strings.Cut(string(text), ":") // some clients leave the colon out
-		return Credentials{APIKey: user}, err == nil && user != ""
-	case "ApiKey":
-		return Credentials{APIKey: token}, true
-	case "Bearer":
-		if strings.HasPrefix(token, keyPrefix) {
-			return Credentials{APIKey: token}, true
-		}
-		return Credentials{Token: token}, true
-	}
-	return Credentials{}, false
 }
 
 // readBody reads a JSON body whole, within the limit, and refuses bytes that

@@ -74,7 +74,13 @@ func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, 
 				c.Request.SetPathValue(p.Key, p.Value)
 			}
 			who, _ := actor.From(c.Request.Context())
-			if err := fn(c.Writer, c.Request, who); err != nil {
+			r := c.Request
+			if op.Lasts && a.deps.Still != nil {
+				ctx, leave := a.attend(r.Context(), who)
+				defer leave()
+				r = r.WithContext(ctx)
+			}
+			if err := fn(c.Writer, r, who); err != nil {
 				a.fail(c, err)
 			}
 		})

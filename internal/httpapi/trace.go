@@ -24,3 +24,10 @@ func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Hand
 
 // WithGroup implements slog.Handler.
 func (t traced) WithGroup(name string) slog.Handler { return traced{t.Handler.WithGroup(name)} }
+
+type viaKey struct{}
+
+// Via marks a request that a part of this process makes for somebody, for the log.
+func Via(ctx context.Context, part string) context.Context {
+	return context.WithValue(ctx, viaKey{}, part)
+}

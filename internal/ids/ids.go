@@ -26,6 +26,7 @@ const (
 	Usage    = "cu"
 	Debt     = "cd"
 	Recharge = "cr"
+	Session  = "us"
 )
 
 const (

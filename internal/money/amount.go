@@ -125,5 +125,6 @@ func (Amount) GormDataType() string { return "numeric" }
 
 // Schema describes the amount in the API document as the number it is.
 func (Amount) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeNumber, Description: "Credits, with at most six decimals"}
+	most := float64(Max / Credit)
+	return &huma.Schema{Type: huma.TypeNumber, Description: "Credits, with at most six decimals", Minimum: new(-most), Maximum: &most}
 }

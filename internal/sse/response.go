@@ -16,6 +16,7 @@ type response struct {
 	request *http.Request
 	end     context.CancelFunc
 	timeout time.Duration
+	retry   time.Duration // what the stream begins with; zero for nothing
 	// sent gets a value for every frame; the feeder waits for it before the
 	// next, so the one place is enough.
 	sent    chan struct{}
@@ -43,6 +44,12 @@ func (r *response) Flush() {
 	r.inFrame = false
 	if r.failed {
 		return
+	}
+	if !r.headers && r.retry > 0 {
+		if _, err := fmt.Fprintf(r.ResponseWriter, "retry: %d\n\n", r.retry.Milliseconds()); err != nil {
+			r.fail()
+			return
+		}
 	}
 	// A writer in between may swallow the error of a flush; the server ends
 	// the request's context with it.

@@ -49,6 +49,9 @@ type Server struct {
 	// WriteTimeout is how long the client may take to accept one event; zero
 	// means the default.
 	WriteTimeout time.Duration
+	// Retry is how soon the client is told to connect again when it lost the
+	// stream; zero tells it nothing.
+	Retry time.Duration
 }
 
 // noBuffering tells proxies to pass every event on at once.
@@ -80,7 +83,7 @@ func (s Server) Serve(w http.ResponseWriter, r *http.Request, src Source) error 
 	}
 	out := &response{
 		ResponseWriter: w, control: http.NewResponseController(w), request: r, end: end,
-		timeout: orDefault(s.WriteTimeout, DefaultWriteTimeout), sent: make(chan struct{}, 1),
+		timeout: orDefault(s.WriteTimeout, DefaultWriteTimeout), retry: s.Retry, sent: make(chan struct{}, 1),
 	}
 	if err := out.extend(); err != nil {
 		return err

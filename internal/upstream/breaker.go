@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,6 +68,26 @@ func (b breaker) open() (left time.Duration, open bool) {
 		return 0, false
 	}
 	return b.circuit.RemainingDelay(), true
+}
+
+// Stopped is an upstream that nothing is sent to for a while.
+type Stopped struct {
+	Origin string // its scheme and host
+	Left   time.Duration
+}
+
+// Stopped lists the upstreams that nothing is sent to now, by their origin.
+func (c *Caller) Stopped() []Stopped {
+	c.breakers.mu.Lock()
+	defer c.breakers.mu.Unlock()
+	var out []Stopped
+	for origin, b := range c.breakers.origins {
+		if b.circuit != nil && b.circuit.IsOpen() {
+			out = append(out, Stopped{origin, b.circuit.RemainingDelay()})
+		}
+	}
+	slices.SortFunc(out, func(a, b Stopped) int { return strings.Compare(a.Origin, b.Origin) })
+	return out
 }
 
 // record counts a call. An upstream that refuses a call counts as working; a call

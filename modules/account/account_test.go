@@ -48,6 +48,7 @@ func (c *clock) advance(d time.Duration) {
 
 type bundle struct {
 	*account.Service
+	db    *database.DB
 	clock *clock
 	alice actor.Actor
 	bob   actor.Actor
@@ -66,7 +67,7 @@ func setup(t *testing.T, db *database.DB) bundle {
 		}
 		return actor.Actor{UID: u.UID}
 	}
-	return bundle{s, c, user("alice"), user("bob")}
+	return bundle{s, db, c, user("alice"), user("bob")}
 }
 
 func (b bundle) key(t *testing.T, days int) (account.Key, string) {
@@ -433,6 +434,29 @@ func TestAnotherTenant(t *testing.T) {
 					t.Errorf("another user ended the key: %v", err)
 				}
 			},
+			"Still": func() {
+				if err := b.Still(t.Context(), actor.Actor{UID: b.bob.UID, KeyID: k.ID}); !errors.Is(err, account.ErrBadKey) {
+					t.Errorf("%v", err)
+				}
+			},
+			"User": func() {
+				if u, err := b.User(t.Context(), b.bob); err != nil || u.Name != "bob" {
+					t.Errorf("%+v, %v", u, err)
+				}
+			},
+			"PasswordOf": func() {
+				err := b.db.InTx(t.Context(), func(tx database.Tx) error { return b.SetPassword(tx, b.alice, b.alice.UID, "hers") })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if hash, err := b.PasswordOf(t.Context(), b.bob); err != nil || hash != "" {
+					t.Errorf("%q, %v", hash, err)
+				}
+			},
+			// The caller has found what they name to be the actor's.
+			"SessionToken": nil, "Ticket": nil, "SetPassword": nil, "ByLogin": nil, "TokenLife": nil, "UserIn": nil,
+			"Person": nil, "ByEmail": nil, "Join": nil, "FreeName": nil, // of whom a provider names
+			"Search": nil, "SetRole": nil, "DisableBy": nil, "Add": nil, // for administrators
 			// These take no actor, or make something of the actor's own.
 			"Authenticate": nil, "KeyOwner": nil, "CreateKey": nil, "IssueToken": nil,
 			"KeysOf": nil, "KeyByID": nil, "Holdings": nil, "Deletable": nil, "DeleteUser": nil, // for operators

@@ -47,8 +47,9 @@ func (c controller) audit(ctx context.Context, who actor.Actor, in *httpapi.Page
 
 type createInput struct {
 	Body struct {
-		Name          string `json:"name" documented:"minLength=1 maxLength=100" doc:"1 to 100 characters"`
-		ExpiresInDays int    `json:"expiresInDays,omitempty" documented:"minimum=0 maximum=3650" doc:"0 for a key that does not expire"`
+		Name          string   `json:"name" documented:"minLength=1 maxLength=100" doc:"1 to 100 characters"`
+		ExpiresInDays int      `json:"expiresInDays,omitempty" documented:"minimum=0 maximum=3650" doc:"0 for a key that does not expire"`
+		Scopes        []string `json:"scopes,omitempty" maxItems:"3" enum:"read,run,tools" doc:"read: read, and change nothing; run: run programs and agents, and call tools; tools: call tools. Left out, or empty, for everything"`
 	}
 }
 
@@ -58,13 +59,14 @@ type createdBody struct {
 	KeyPrefix string     `json:"keyPrefix"`
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt"`
+	Scopes    []string   `json:"scopes" nullable:"false" doc:"What it may do; empty for everything"`
 	APIKey    string     `json:"apiKey" doc:"The key itself; it cannot be shown again"`
 }
 
 func (c controller) create(ctx context.Context, who actor.Actor, in *createInput) (createdBody, error) {
-	k, plain, err := c.service.CreateKey(ctx, who, in.Body.Name, in.Body.ExpiresInDays)
+	k, plain, err := c.service.CreateKey(ctx, who, in.Body.Name, in.Body.ExpiresInDays, in.Body.Scopes...)
 	return createdBody{
-		KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, APIKey: plain.Reveal(),
+		KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names(), APIKey: plain.Reveal(),
 	}, err
 }
 
@@ -126,8 +128,9 @@ type keyBody struct {
 	CreatedAt  time.Time  `json:"createdAt"`
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	ExpiresAt  *time.Time `json:"expiresAt"`
+	Scopes     []string   `json:"scopes" nullable:"false" doc:"What it may do; empty for everything"`
 }
 
 func toBody(k Key) keyBody {
-	return keyBody{KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt}
+	return keyBody{KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names()}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/portico-run/portico/internal/cached"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/wake"
+	"github.com/portico-run/portico/modules/account/login"
 )
 
 // facts are what was read of those who made requests a moment ago. Whoever
@@ -13,6 +14,7 @@ import (
 // whatever reason, goes on for factsLife.
 type facts struct {
 	keys   *cached.Cache[string, Key] // by their hashes, of users who are not disabled
+	ids    *cached.Cache[string, Key] // the same by their ids
 	users  *cached.Cache[string, User]
 	people *cached.Cache[Identity, known]
 }
@@ -22,10 +24,6 @@ const (
 	maxFacts  = 10_000
 )
 
-// changedUser is the kind of the topics that say that a user, or what lets the
-// user in, has changed.
-const changedUser = "user"
-
 // newFacts returns facts that follow what the hub says; without one, none are
 // kept.
 func newFacts(hub *wake.Hub, now func() time.Time) facts {
@@ -33,9 +31,9 @@ func newFacts(hub *wake.Hub, now func() time.Time) facts {
 	if hub == nil {
 		s.Age = 0
 	}
-	f := facts{keys: cached.New[string, Key](s), users: cached.New[string, User](s), people: cached.New[Identity, known](s)}
+	f := facts{keys: cached.New[string, Key](s), ids: cached.New[string, Key](s), users: cached.New[string, User](s), people: cached.New[Identity, known](s)}
 	if hub != nil {
-		hub.Follow(changedUser, f.forget)
+		hub.Follow(login.Changed, f.forget)
 	}
 	return f
 }
@@ -43,9 +41,10 @@ func newFacts(hub *wake.Hub, now func() time.Time) facts {
 // forget drops what is known of a user; of all for the empty uid.
 func (f facts) forget(uid string) {
 	f.keys.Drop(func(_ string, k Key) bool { return uid == "" || k.UID == uid })
+	f.ids.Drop(func(_ string, k Key) bool { return uid == "" || k.UID == uid })
 	f.users.Drop(func(_ string, u User) bool { return uid == "" || u.UID == uid })
 	f.people.Drop(func(_ Identity, k known) bool { return uid == "" || k.Row.UID == uid })
 }
 
 // changed tells every process that what it knows of a user is not so any more.
-func changed(tx database.Tx, uid string) error { return tx.Notify(wake.Topic(changedUser, uid)) }
+func changed(tx database.Tx, uid string) error { return tx.Notify(wake.Topic(login.Changed, uid)) }

@@ -86,9 +86,17 @@ type Key struct {
 	Prefix     string
 	UID        string
 	Scope      actor.Scope
+	Rights     actor.Rights // of a user's own key
+	Admin      bool         // its user is an administrator
 	CreatedAt  time.Time
 	LastUsedAt *time.Time
 	ExpiresAt  *time.Time
+}
+
+// actor is whoever presents the key. An administrator's key that may not do
+// everything is no administrator's.
+func (k Key) actor() actor.Actor {
+	return actor.Actor{UID: k.UID, KeyID: k.ID, Scope: k.Scope, Rights: k.Rights, Admin: k.Admin && k.Scope == actor.Full && k.Rights == 0}
 }
 
 // live reports whether the key still opens anything.

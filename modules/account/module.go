@@ -8,6 +8,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account/hosttoken"
+	"github.com/portico-run/portico/modules/account/login"
 )
 
 // Deps is what the module needs.
@@ -46,7 +47,11 @@ type Subscriptions interface {
 }
 
 // Module is the wired package.
-type Module struct{ Service *Service }
+type Module struct {
+	Service *Service
+	// Sessions are those of the users that Service knows.
+	Sessions *login.Service
+}
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
@@ -54,8 +59,9 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{
-		db: d.DB, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, logger: d.Logger, now: d.Now,
+	sessions := login.New(login.Deps{DB: d.DB, Logger: d.Logger, Now: d.Now, Wake: d.Wake})
+	return &Module{Sessions: sessions, Service: &Service{
+		db: d.DB, sessions: sessions, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, logger: d.Logger, now: d.Now,
 		temporary: &temporaryKeys{}, unknown: &unknownPlans{}, facts: facts,
 	}}
 }

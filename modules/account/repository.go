@@ -3,6 +3,8 @@ package account
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -20,6 +22,8 @@ type userRow struct {
 	Name          string
 	Email         *string
 	HasBetaAccess bool
+	Role          string
+	Password      *string
 	DisabledAt    *time.Time
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -27,8 +31,13 @@ type userRow struct {
 
 func (userRow) TableName() string { return "users" }
 
+// The values of users.role.
+const roleAdmin, roleUser = "admin", "user"
+
 func (r userRow) user() User {
-	return User{UID: r.UID, Name: r.Name, Email: database.Text(r.Email), Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt.UTC()}
+	return User{
+		UID: r.UID, Name: r.Name, Email: database.Text(r.Email), Disabled: r.DisabledAt != nil, Admin: r.Role == roleAdmin, CreatedAt: r.CreatedAt.UTC(),
+	}
 }
 
 type keyRow struct {
@@ -39,6 +48,7 @@ type keyRow struct {
 	UID        string
 	Name       string
 	Scope      *string
+	Scopes     string
 	LastUsedAt *time.Time
 	ExpiresAt  *time.Time
 	CreatedAt  time.Time
@@ -47,11 +57,30 @@ type keyRow struct {
 
 func (keyRow) TableName() string { return "user_api_keys" }
 
-func (r keyRow) key() Key {
-	return Key{
+func (r keyRow) key() (Key, error) {
+	k := Key{
 		ID: r.KeyID, Name: r.Name, Prefix: r.KeyPrefix, UID: r.UID, Scope: actor.Scope(database.Text(r.Scope)), CreatedAt: r.CreatedAt.UTC(),
 		LastUsedAt: utc(r.LastUsedAt), ExpiresAt: utc(r.ExpiresAt),
 	}
+	var unknown string
+	if r.Scopes != "" {
+		k.Rights, unknown = actor.ParseRights(strings.Split(r.Scopes, ","))
+	}
+	if unknown != "" { // what it may not do is not known
+		return Key{}, fmt.Errorf("key %s has the scope %q, which there is not", r.KeyID, unknown)
+	}
+	return k, nil
+}
+
+func keysOf(rows []keyRow) ([]Key, error) {
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		var err error
+		if keys[i], err = r.key(); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
 }
 
 func utc(t *time.Time) *time.Time {
@@ -108,14 +137,36 @@ func (repository) insertKey(tx database.Tx, row keyRow) error {
 }
 
 // byHash finds the key somebody presented: who that is follows from it.
-func (repository) byHash(h database.Handle, hash string) (Key, error) {
-	const enabled = "EXISTS (SELECT 1 FROM users u WHERE u.uid = user_api_keys.uid AND u.disabled_at IS NULL)"
-	var row keyRow
-	err := database.Unscoped(h).Where("key_hash = ? AND revoked_at IS NULL", hash).Where(enabled).Take(&row).Error
+func (r repository) byHash(h database.Handle, hash string) (Key, error) {
+	return r.oneKey(database.Unscoped(h).Where("user_api_keys.key_hash = ?", hash))
+}
+
+// byID finds a key that was presented before.
+func (r repository) byID(h database.Handle, uid, keyID string) (Key, error) {
+	// The tables that are joined both have a column uid.
+	return r.oneKey(database.Unscoped(h).Where("user_api_keys.uid = ? AND user_api_keys.key_id = ?", uid, keyID))
+}
+
+// owned is a key with what its user's row says.
+type owned struct {
+	Row  keyRow `gorm:"embedded"`
+	Role string
+}
+
+// oneKey finds a key that is not revoked, of a user who is not disabled.
+func (repository) oneKey(q *gorm.DB) (Key, error) {
+	var found owned
+	err := q.Table("user_api_keys").Select("user_api_keys.*, users.role").
+		Joins("JOIN users ON users.uid = user_api_keys.uid").Where("user_api_keys.revoked_at IS NULL AND users.disabled_at IS NULL").Take(&found).Error
 	if errors.Is(err, database.ErrNotFound) {
 		return Key{}, ErrBadKey
 	}
-	return row.key(), err
+	if err != nil {
+		return Key{}, err
+	}
+	k, err := found.Row.key()
+	k.Admin = found.Role == roleAdmin
+	return k, err
 }
 
 // ownKeys lists the keys a user made, the newest first; those of sandboxes are
@@ -123,11 +174,10 @@ func (repository) byHash(h database.Handle, hash string) (Key, error) {
 func (repository) ownKeys(h database.Handle, uid string) ([]Key, error) {
 	var rows []keyRow
 	err := database.Scoped(h, uid).Where("revoked_at IS NULL AND scope IS NULL").Order("pk DESC").Find(&rows).Error
-	keys := make([]Key, len(rows))
-	for i, r := range rows {
-		keys[i] = r.key()
+	if err != nil {
+		return nil, err
 	}
-	return keys, err
+	return keysOf(rows)
 }
 
 func (repository) rename(tx database.Tx, uid, keyID, name string) error {

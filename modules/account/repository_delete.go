@@ -30,6 +30,7 @@ func belongings() []belonging {
 		{table: "credit_recharges", what: "grants of credits", stays: true},
 		{table: "executing_calls", what: "calls that execute", stays: true},
 		{table: "tool_call_results", what: "records of calls", stays: true},
+		{table: "approvals", what: "decisions about calls", stays: true},
 		{table: "action_results", what: "runs", stays: true},
 		{table: "drive_files", what: "files", stays: true, live: "deleted_at IS NULL"},
 		{table: "code_inputs", what: "files given to code interpreter sessions", stays: true},
@@ -37,12 +38,20 @@ func belongings() []belonging {
 		{table: "code_executions", what: "executions of the code interpreter", stays: true},
 		{table: "code_sessions", what: "code interpreter sessions", stays: true},
 		{table: "credit_limits", what: "spending limits"},
+		{table: "approval_rules", what: "rules for approvals"},
+		{table: "approval_permissions", what: "permissions for calls"},
 		{table: "subscriptions", what: "subscriptions"},
 		{table: "composio_connections", what: "connected accounts (they stay at the provider)"},
 		{table: "toolsets", what: "installed toolsets"},
+		{table: "mcp_authorizations", what: "authorizations of MCP servers that were begun"},
+		{table: "mcp_credentials", what: "credentials for MCP servers"},
+		{table: "mcp_lists", what: "lists of tools of MCP servers"},
 		{table: "mcp_servers", what: "MCP servers"},
 		{table: "canvases", what: "canvases"},
+		{table: "knowledge_collections", what: "collections of documents"},
 		{table: "external_identities", what: "identities at other servers"},
+		{table: "one_time_codes", what: "links to sign in and invitations"},
+		{table: "user_sessions", what: "sessions"},
 		{table: "user_api_keys", what: "keys"},
 	}
 }
@@ -89,9 +98,8 @@ func (repository) keys(h database.Handle, uid string) ([]Key, error) {
 		q = database.Scoped(h, uid)
 	}
 	err := q.Where("revoked_at IS NULL AND scope IS NULL").Order("pk DESC").Find(&rows).Error
-	keys := make([]Key, len(rows))
-	for i, r := range rows {
-		keys[i] = r.key()
+	if err != nil {
+		return nil, err
 	}
-	return keys, err
+	return keysOf(rows)
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -12,11 +13,19 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/modules/account/login"
 )
+
+// Sessions says which sessions count.
+type Sessions interface {
+	// Live returns a session of a user's that counts, or login.ErrMissing.
+	Live(ctx context.Context, uid, id string) (login.Session, error)
+}
 
 // Service keeps users and keys.
 type Service struct {
 	db          *database.DB
+	sessions    Sessions
 	tokenSecret []byte
 	tokenLife   time.Duration
 	hosts       Hosts
@@ -33,7 +42,10 @@ const touchEvery = time.Minute
 
 // Authenticate says who presented the credentials.
 func (s *Service) Authenticate(ctx context.Context, c httpapi.Credentials) (actor.Actor, error) {
-	if c.APIKey == "" {
+	switch {
+	case c.Ticket != "":
+		return s.authenticateTicket(ctx, c.Ticket)
+	case c.APIKey == "":
 		return s.authenticateToken(ctx, c.Token)
 	}
 	hash := Plaintext(c.APIKey).hash()
@@ -51,7 +63,39 @@ func (s *Service) Authenticate(ctx context.Context, c httpapi.Credentials) (acto
 			s.logger.WarnContext(ctx, "the use of an API key was not noted", "keyId", k.ID, "error", err)
 		}
 	}
-	return actor.Actor{UID: k.UID, KeyID: k.ID, Scope: k.Scope}, nil
+	return k.actor(), nil
+}
+
+// Still returns an Unauthorized error when the credential that an actor came with
+// does not count any more. What it knows is at most a second old. The time after
+// which a token, a ticket or a session has to be renewed is not looked at, but for
+// a session's.
+func (s *Service) Still(ctx context.Context, a actor.Actor) error {
+	switch {
+	case a.SessionID != "":
+		if _, err := s.sessions.Live(ctx, a.UID, a.SessionID); errors.Is(err, login.ErrMissing) {
+			return ErrBadToken
+		} else if err != nil {
+			return err
+		}
+	case a.KeyID != "":
+		k, err := s.facts.ids.Get(ctx, a.KeyID, func(ctx context.Context) (Key, error) { return s.rows.byID(s.db.Read(ctx), a.UID, a.KeyID) })
+		if err == nil && (k.UID != a.UID || !k.live(s.now())) {
+			err = ErrBadKey
+		}
+		return err
+	}
+	_, err := s.enabled(ctx, a.UID)
+	return err
+}
+
+// enabled returns a user who is not refused, or ErrBadToken.
+func (s *Service) enabled(ctx context.Context, uid string) (User, error) {
+	u, err := s.facts.users.Get(ctx, uid, func(ctx context.Context) (User, error) { return s.rows.user(s.db.Read(ctx), uid) })
+	if errors.Is(err, ErrUserMissing) || err == nil && u.Disabled {
+		return User{}, ErrBadToken.With(err)
+	}
+	return u, err
 }
 
 // CreateUser makes a user. It is for operators.
@@ -72,7 +116,7 @@ func (s *Service) insertUser(tx database.Tx, name, email string) (User, error) {
 		return User{}, ErrBadUser
 	}
 	now := s.now()
-	row := userRow{UID: ids.New(ids.User), Name: name, HasBetaAccess: true, CreatedAt: now, UpdatedAt: now}
+	row := userRow{UID: ids.New(ids.User), Name: name, Role: roleUser, HasBetaAccess: true, CreatedAt: now, UpdatedAt: now}
 	if email != "" {
 		row.Email = &email
 	}
@@ -94,21 +138,13 @@ func (s *Service) Users(ctx context.Context) ([]User, error) {
 	return users, err
 }
 
-// Disable refuses every credential of a user from now on, or takes them again.
-// It is for operators.
-func (s *Service) Disable(ctx context.Context, uid string, disabled bool) error {
-	now, action := s.now(), "user.enable"
-	var at *time.Time
-	if disabled {
-		at, action = &now, "user.disable"
-	}
-	return s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.disable(tx, uid, at); err != nil {
-			return err
-		}
-		return audit.Write(tx, audit.Change{By: actor.Actor{UID: uid}, Action: action, Subject: uid}, now)
-	})
+// User returns the actor's own user, or ErrUserMissing.
+func (s *Service) User(ctx context.Context, a actor.Actor) (User, error) {
+	return s.UserIn(s.db.Read(ctx), a.UID)
 }
+
+// UserIn is User within a transaction.
+func (s *Service) UserIn(h database.Handle, uid string) (User, error) { return s.rows.user(h, uid) }
 
 // UserByName finds a user. It is for operators.
 func (s *Service) UserByName(ctx context.Context, name string) (User, error) {
@@ -129,6 +165,10 @@ func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plain
 		if u, err = s.insertUser(tx, name, ""); err != nil {
 			return err
 		}
+		if err = s.rows.setRole(tx, u.UID, roleAdmin); err != nil {
+			return err
+		}
+		u.Admin = true
 		k, plain, err := s.insertKey(tx, u.UID, firstKey, actor.Full, nil)
 		if err != nil {
 			return err
@@ -143,11 +183,16 @@ func (s *Service) Bootstrap(ctx context.Context, name string) (u User, key Plain
 }
 
 // CreateKey makes an API key for the actor; days is how long it lives, zero
-// for ever. The plain text is not kept: this is the only time it is there.
-func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, days int) (Key, Plaintext, error) {
+// for ever, and scopes are what it may do, none everything. The plain text is not
+// kept: this is the only time it is there.
+func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, days int, scopes ...string) (Key, Plaintext, error) {
 	name, err := keyName(name)
 	if err != nil {
 		return Key{}, "", err
+	}
+	rights, unknown := actor.ParseRights(scopes)
+	if unknown != "" {
+		return Key{}, "", ErrBadScope
 	}
 	if days < 0 || days > maxKeyDays {
 		return Key{}, "", ErrBadKeyDays
@@ -162,10 +207,14 @@ func (s *Service) CreateKey(ctx context.Context, a actor.Actor, name string, day
 		plain Plaintext
 	)
 	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
-		if k, plain, err = s.insertKey(tx, a.UID, name, actor.Full, expires); err != nil {
+		if k, plain, err = s.writeKey(tx, keyRow{UID: a.UID, Name: name, Scopes: rights.String(), ExpiresAt: expires}); err != nil {
 			return err
 		}
-		return audit.Write(tx, audit.Change{By: a, Action: "key.create", Subject: k.ID, Detail: map[string]string{"name": name}}, s.now())
+		detail := map[string]string{"name": name}
+		if rights != 0 {
+			detail["scopes"] = rights.String()
+		}
+		return audit.Write(tx, audit.Change{By: a, Action: "key.create", Subject: k.ID, Detail: detail}, s.now())
 	})
 	return k, plain, err
 }
@@ -179,16 +228,23 @@ func keyName(name string) (string, error) {
 }
 
 func (s *Service) insertKey(tx database.Tx, uid, name string, scope actor.Scope, expires *time.Time) (Key, Plaintext, error) {
-	plain := newPlaintext()
-	row := keyRow{
-		KeyID: ids.New(ids.Key), KeyHash: plain.hash(), KeyPrefix: plain.shown(), UID: uid, Name: name,
-		ExpiresAt: expires, CreatedAt: s.now(),
-	}
+	row := keyRow{UID: uid, Name: name, ExpiresAt: expires}
 	if scope != actor.Full {
 		text := string(scope)
 		row.Scope = &text
 	}
-	return row.key(), plain, s.rows.insertKey(tx, row)
+	return s.writeKey(tx, row)
+}
+
+// writeKey fills in what every key has of its own.
+func (s *Service) writeKey(tx database.Tx, row keyRow) (Key, Plaintext, error) {
+	plain := newPlaintext()
+	row.KeyID, row.KeyHash, row.KeyPrefix, row.CreatedAt = ids.New(ids.Key), plain.hash(), plain.shown(), s.now()
+	k, err := row.key()
+	if err != nil {
+		return Key{}, "", err
+	}
+	return k, plain, s.rows.insertKey(tx, row)
 }
 
 // Keys lists the actor's own keys, the newest first.

@@ -80,6 +80,9 @@ func (s *Service) deletable(h database.Handle, u User) error {
 	if len(users) == 1 && users[0].UID == u.UID {
 		return ErrLastUser
 	}
+	if i := slices.IndexFunc(users, func(o User) bool { return o.Admin && !o.Disabled && o.UID != u.UID }); u.Admin && i < 0 {
+		return ErrLastAdmin
+	}
 	held, err := s.holdings(h, u.UID)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/dev/agenttest"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/agent/running"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -131,7 +132,7 @@ func TestRunsAreBoundedAndEnd(t *testing.T) {
 	second, err := agents.Invoke(t.Context(), s.User, agent.Request{Query: "Two"})
 	require.NoError(t, err)
 	_, err = agents.Invoke(t.Context(), s.User, agent.Request{Query: "Three"})
-	require.ErrorIs(t, err, agent.ErrBusy)
+	require.ErrorIs(t, err, running.ErrBusy)
 
 	aborted, err := agents.Abort(t.Context(), s.User, first.ResultID, nil)
 	require.NoError(t, err)
@@ -255,12 +256,12 @@ func TestWhatIsNotReadIsTold(t *testing.T) {
 	})
 	require.Equal(t, run.Done, r.Status, "%v", r.Errors)
 	require.Equal(t, canvas, r.CanvasID)
-	require.Equal(t, []string{"demo"}, r.Toolsets)
+	require.Equal(t, []string{"far", "demo"}, r.Toolsets)
 	_, notes := shown(events)
-	require.Equal(t, "warn: Toolset far does not work and is left out: MCP servers are not supported.\n"+
-		"warn: Toolset none is left out: its selectedTools is empty. Leave selectedTools out for all of its tools.\n"+
+	require.Contains(t, notes, "warn: Toolset far does not work and is left out: Toolset not found: far", "an MCP server that is not there")
+	require.Contains(t, notes, "warn: Toolset none is left out: its selectedTools is empty. Leave selectedTools out for all of its tools.\n"+
 		"warn: The context of the request is recorded, but the agent does not read it.\n"+
-		"warn: The images of the request are recorded, but the model is not shown them.\n", notes)
+		"warn: The images of the request are recorded, but the model is not shown them.\n")
 	require.Len(t, r.Warnings, 4)
 	require.JSONEq(t, `{"query":"Do it","originalQuery":"do it!","images":["a.png"],"mode":"ask","modelName":"m"}`, r.Input)
 	var sent struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 type invokeInput struct{ Body invokeBody }
@@ -30,6 +31,7 @@ type invokeBody struct {
 	History     []runRef     `json:"history,omitempty" maxItems:"100" doc:"The runs that this one continues, in order"`
 	ResultHist  []runRef     `json:"resultHistory,omitempty" maxItems:"100" doc:"The same, for clients that send it here"`
 	PTC         string       `json:"ptc,omitempty" enum:"auto,off,on" doc:"Programmatic tool calling: auto leaves it to the policy, off has the tools called plainly, on refuses the request where the policy says no"`
+	Approval    string       `json:"approval,omitempty" enum:"never,first,always" doc:"When its calls of tools wait for a person, at least; what is stricter by itself stays so"`
 	Parallel    *bool        `json:"parallelToolCalls,omitempty" doc:"Whether the model may call several tools at once; true when left out"`
 	ModelItemID string       `json:"modelItemId,omitempty" maxLength:"64" doc:"Recorded; the administrator chooses the model"`
 	ModelName   string       `json:"modelName,omitempty" maxLength:"200" doc:"Recorded; the administrator chooses the model"`
@@ -82,11 +84,11 @@ func (runRef) Schema(huma.Registry) *huma.Schema {
 
 // toolsetRef names a toolset: its key, or an object that holds it.
 type toolsetRef struct {
-	kind, key string
-	selected  []string // nil for all of its tools
+	key      string
+	selected []string // nil for all of its tools
 }
 
-// mcpToolset is the type of toolsets that are MCP servers.
+// mcpToolset is the type of toolsets that are MCP servers. Their name is the key.
 const mcpToolset = "mcp"
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -106,11 +108,11 @@ func (t *toolsetRef) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &object); err != nil {
 		return err
 	}
-	t.kind, t.key, t.selected = object.Type, object.ID, object.Selected
+	t.key, t.selected = object.ID, object.Selected
 	if object.Toolset != nil && object.Toolset.Key != "" {
 		t.key = object.Toolset.Key
 	}
-	if t.kind == mcpToolset && object.Name != "" {
+	if object.Type == mcpToolset && object.Name != "" {
 		t.key = object.Name
 	}
 	return nil
@@ -125,7 +127,7 @@ func (toolsetRef) Schema(huma.Registry) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: true}
 	}
 	whole := object(map[string]*huma.Schema{
-		"type": text("regular; toolsets of the type mcp are left out, with a warning"), "id": text("Its key, where toolset does not say it"), "name": text("Not read"),
+		"type": text("regular, or mcp for an MCP server"), "id": text("Its key, where toolset does not say it"), "name": text("The name of an MCP server, which is its key; not read of others"),
 		"toolset": object(map[string]*huma.Schema{"key": key}),
 		"selectedTools": {
 			Type: huma.TypeArray, Items: text("The name of a tool"),
@@ -184,6 +186,10 @@ func (b invokeBody) request() (Request, error) {
 	req := Request{
 		Query: b.Query, Title: b.Title, ResultID: b.ResultID, CanvasID: b.CanvasID, OneByOne: b.Parallel != nil && !*b.Parallel, Code: Code(b.PTC),
 		Asked: run.Asked{Locale: b.Locale, ModelItemID: b.ModelItemID},
+	}
+	var err error
+	if req.Approval, err = approval.ParseLevel(b.Approval); err != nil {
+		return req, err
 	}
 	for _, query := range []string{b.Input.Query, b.Input.OriginalQuery} {
 		if req.Query == "" {
@@ -246,9 +252,6 @@ func (b invokeBody) use(req *Request) error {
 		switch {
 		case t.key == "":
 			return errs.Newf(errs.Invalid, "toolsets[%d] has no key.", i).Do("Send the key of a toolset, or an object with toolset.key or id; GET /v1/tool/list lists them.")
-		case t.kind == mcpToolset:
-			req.Notes = append(req.Notes, fmt.Sprintf("Toolset %s does not work and is left out: MCP servers are not supported.", t.key))
-			continue
 		case t.selected != nil && len(t.selected) == 0:
 			req.Notes = append(req.Notes, fmt.Sprintf("Toolset %s is left out: its selectedTools is empty. Leave selectedTools out for all of its tools.", t.key))
 			continue

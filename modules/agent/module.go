@@ -19,8 +19,10 @@ import (
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/agent/prompt"
+	"github.com/portico-run/portico/modules/agent/running"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/catalogue/signature"
+	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/outside"
@@ -100,6 +102,15 @@ type Access struct {
 	Policy Policy
 	Tools  Catalogue
 	SDK    SDK
+	// Flat has the functions that programs of everybody have; nil for none.
+	Flat program.Flat
+	// Programs are those that run without an agent.
+	Programs Programs
+}
+
+// Programs ends the programs of runs.
+type Programs interface {
+	Abort(r run.Ref) bool
 }
 
 // Settings are the limits of agents.
@@ -137,7 +148,7 @@ func New(d Deps) *Module {
 	d.Builtin.Runs, d.Builtin.Results, d.Builtin.Logger = d.Records.Runs, d.Records.Calls, d.Logger
 	return &Module{Service: &Service{
 		deps: d, counter: sync.OnceValue(signature.NewCounter),
-		running: running{most: d.Settings.MaxRuns, cancels: map[string]context.CancelCauseFunc{}},
+		running: running.New(d.Settings.MaxRuns),
 	}}
 }
 
@@ -146,7 +157,7 @@ func (m *Module) Start(context.Context) error { return nil }
 
 // Stop ends the runs of this process, with an error that says so, and returns
 // when they are recorded.
-func (m *Module) Stop(ctx context.Context) error { return m.Service.running.stop(ctx) }
+func (m *Module) Stop(ctx context.Context) error { return m.Service.running.Stop(ctx) }
 
 // maxBody is the largest request.
 const maxBody = 1 << 20
@@ -162,18 +173,19 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "invoke-skill", Method: http.MethodPost, Path: "/v1/skill/invoke", Tag: "skill",
 		Summary:     "Start an agent",
 		Description: "Answers at once. Watch the run on /v1/action/{resultId}/events, read it on /v1/action/result, end it with /v1/action/abort.",
-		Errors:      failures, BodyLimit: maxBody, Never: json.RawMessage(neverAsked),
+		Errors:      failures, BodyLimit: maxBody, Never: json.RawMessage(neverAsked), Runs: true,
 	}, m.invoke)
 	api.Raw(httpapi.Operation{
 		ID: "stream-invoke-skill", Method: http.MethodPost, Path: "/v1/skill/streamInvoke", Tag: "skill",
 		Summary: "Start an agent and watch it, as server-sent events",
 		Description: "Takes the body of /v1/skill/invoke and answers with the stream of /v1/action/{resultId}/events. The run goes on when " +
 			"the client leaves; resume there with the resultId of any event.",
-		Errors: failures, BodyLimit: maxBody, Never: json.RawMessage(neverAsked), Raw: httpapi.Description{Body: invokeBody{}, Events: stream.Events()},
+		Errors: failures, BodyLimit: maxBody, Never: json.RawMessage(neverAsked), Runs: true, Lasts: true, Raw: httpapi.Description{Body: invokeBody{}, Events: stream.Events()},
 	}, m.streamInvoke)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "abort-action", Method: http.MethodPost, Path: "/v1/action/abort", Tag: "action",
 		Summary: "End a run", Description: "Ends its programs and calls, too. Works on any server. A run that has ended stays as it is.",
+		Runs:   true,
 		Errors: []errs.Code{errs.ResultMissing},
 	}, m.abort)
 }
@@ -181,6 +193,6 @@ func (m *Module) Register(api *httpapi.API) {
 // Service runs agents.
 type Service struct {
 	deps    Deps
-	running running
+	running *running.Runs
 	counter func() *signature.Counter // loads its vocabulary when it is needed
 }

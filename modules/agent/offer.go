@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/prompt"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/flat"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/toolset"
@@ -138,11 +139,14 @@ func (o *offers) form(ctx context.Context) (offer, error) {
 	p := prompt.Prompt{Code: m.Code, Lifecycle: settings.Lifecycle, Files: o.canvas, Sequential: o.decision.Sequential, Missing: o.toolsets.missing}
 	var c *catalogue.Catalogue // of what code may call
 	if m.Code {
-		var err error
-		if c, p.Toolsets, err = o.described(ctx, m); err != nil {
+		functions, err := o.functions(ctx)
+		if err != nil {
 			return offer{}, err
 		}
-		p.CodeTool, p.Minimal, p.Functions = settings.CodeTool, m.Minimal, c.Lines(ptc.Own)
+		if c, p.Toolsets, err = o.described(ctx, m, functions); err != nil {
+			return offer{}, err
+		}
+		p.CodeTool, p.Minimal, p.Functions = settings.CodeTool, m.Minimal, plain(c, functions, p.Toolsets)
 	}
 	own := o.builtin.Tools(m, c)
 	tools, err := loop.NewTools(o.service.deps.Model, append(own, o.direct(ctx, m, own)...)...)
@@ -192,7 +196,7 @@ func (o offer) text() (string, error) {
 // described are the catalogue of what code may call, and the toolsets as the
 // prompt shows them: the documentation of their SDK, or their lines where the
 // SDK lacks one of their tools or tells of tools that code may not call.
-func (o *offers) described(ctx context.Context, m builtin.Mode) (*catalogue.Catalogue, []prompt.Toolset, error) {
+func (o *offers) described(ctx context.Context, m builtin.Mode, functions []toolset.Definition) (*catalogue.Catalogue, []prompt.Toolset, error) {
 	var known sdkbundle.Context
 	if len(o.toolsets.sets) > 0 {
 		var err error
@@ -201,7 +205,8 @@ func (o *offers) described(ctx context.Context, m builtin.Mode) (*catalogue.Cata
 			return nil, nil, err
 		}
 	}
-	c := catalogue.New(append(slices.Clone(o.toolsets.sets), program.Own(o.builtin.Functions(m))), known.Classes)
+	sets := append(slices.Clone(o.toolsets.sets), program.Own(o.builtin.Functions(m)))
+	c := catalogue.New(flat.Join(sets, functions), known.Classes)
 	c.Shape = func(ctx context.Context, key, name string) (string, error) {
 		return o.service.deps.Records.Calls.LastShape(ctx, o.actor, key, name)
 	}
@@ -223,4 +228,35 @@ func (o *offers) described(ctx context.Context, m builtin.Mode) (*catalogue.Cata
 		list = append(list, d)
 	}
 	return c, prompt.Fit(list), nil
+}
+
+// functions are the plain functions that programs of the run have.
+func (o *offers) functions(ctx context.Context) ([]toolset.Definition, error) {
+	if o.service.deps.Access.Flat == nil {
+		return nil, nil
+	}
+	return o.service.deps.Access.Flat.For(ctx, o.actor, o.toolsets.keys)
+}
+
+// plain are the lines of the functions that every program has: the server's own,
+// and those of toolsets that the prompt shows without lines, or not at all.
+func plain(c *catalogue.Catalogue, functions []toolset.Definition, shown []prompt.Toolset) []string {
+	lines := c.Lines(ptc.Own)
+	for _, set := range functions {
+		if set.Key == ptc.Own {
+			if slices.ContainsFunc(set.Tools, func(t toolset.ToolDefinition) bool { return t.Name == flat.Query }) {
+				lines = append(lines, flat.QueryBatch+"(prompts: list[str]) -> list[str]")
+			}
+			continue
+		}
+		if slices.ContainsFunc(shown, func(d prompt.Toolset) bool { return d.Key == set.Key && d.Docs == "" && !d.Hidden }) {
+			continue
+		}
+		for _, t := range c.Tools(set.Key) {
+			if t.As != "" {
+				lines = append(lines, t.Line())
+			}
+		}
+	}
+	return lines
 }

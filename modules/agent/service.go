@@ -13,10 +13,12 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/redact"
 	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/agent/running"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // Request asks an agent something.
@@ -36,6 +38,8 @@ type Request struct {
 	// Selected are the only tools of a toolset that it may use, by the toolset's
 	// key; all of a toolset that is not in it.
 	Selected map[string][]string
+	// Approval is when its calls wait for a person, at least.
+	Approval approval.Level
 	// Input is what is recorded of the message, an object.
 	Input json.RawMessage
 	Asked run.Asked
@@ -57,11 +61,8 @@ const (
 
 // Errors of the service.
 var (
-	ErrNoModel  = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
-	ErrBusy     = errs.New(errs.RateLimited, "This server works on as many runs as it may.").Do("Wait for some to end, then ask again.").After(time.Second)
-	ErrStopping = errs.New(errs.Unavailable, "The server is stopping.").Do("Ask again.")
-	errAborted  = errors.New("aborted by the user")
-	errStopped  = errors.New("the server stops")
+	ErrNoModel = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
+	errAborted = errors.New("aborted by the user")
 )
 
 // runType is the type of runs that are agents.
@@ -89,19 +90,19 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 		return run.Run{}, errs.New(errs.Forbidden, "Programmatic tool calling is off for this request.").
 			Do(decision.Explanation() + " GET /v1/ptc/decision shows every check; with ptc auto, the tools are called plainly.")
 	}
-	if err := s.running.enter(); err != nil {
+	if err := s.running.Enter(); err != nil {
 		return run.Run{}, err
 	}
 	r, err := s.create(ctx, a, req)
 	if err != nil {
-		s.running.leave()
+		s.running.Leave()
 		return run.Run{}, err
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.running.add(r, cancel)
+	s.running.Add(r, cancel)
 	go func() {
-		defer s.running.leave()
-		defer s.running.forget(r)
+		defer s.running.Leave()
+		defer s.running.Forget(r)
 		s.execute(work, a, r, req, decision)
 	}()
 	return r, nil
@@ -135,7 +136,7 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
 		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}
-	case errors.Is(cause, errStopped):
+	case errors.Is(cause, running.ErrStopped):
 		finish.Status, finish.Errors = run.Failed, []string{"The server stopped. Run it again."}
 	case err != nil:
 		finish.Status, finish.Errors = run.Failed, []string{sentence(err)}
@@ -182,10 +183,6 @@ func (s *Service) tellError(ctx context.Context, tx database.Tx, r run.Run, text
 	return err
 }
 
-// abortTopic is what is published when a run was ended in the database. The
-// run's own topic would wake its worker for every event it writes itself.
-func abortTopic(resultID string) string { return "abort:" + resultID }
-
 // lookAgain is how late an abort may be whose wake-up was lost.
 const lookAgain = 5 * time.Second
 
@@ -193,7 +190,7 @@ const lookAgain = 5 * time.Second
 // abort may arrive at any server.
 func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	woken, unsubscribe := s.deps.Records.Wake.Subscribe(abortTopic(r.ResultID))
+	woken, unsubscribe := s.deps.Records.Wake.Subscribe(run.AbortTopic(r.ResultID))
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -208,7 +205,7 @@ func (s *Service) watch(ctx context.Context, a actor.Actor, r run.Run) (stop fun
 			}
 			now, err := s.deps.Records.Runs.Get(ctx, a, r.ResultID, &r.Version)
 			if err == nil && now.Status.Final() {
-				s.running.cancel(r, run.ErrEnded)
+				s.running.Cancel(r, run.ErrEnded)
 				return
 			}
 		}
@@ -230,7 +227,7 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 	if r.Status.Final() {
 		return false, nil
 	}
-	if s.running.cancel(r, errAborted) {
+	if s.running.Cancel(r, errAborted) || s.deps.Access.Programs.Abort(r.Ref()) {
 		return true, nil
 	}
 	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
@@ -252,6 +249,6 @@ func (s *Service) abortElsewhere(ctx context.Context, r run.Run) error {
 		if err != nil {
 			return err
 		}
-		return tx.Notify(abortTopic(r.ResultID))
+		return tx.Notify(run.AbortTopic(r.ResultID))
 	})
 }

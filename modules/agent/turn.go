@@ -79,12 +79,13 @@ func (s *Service) offers(w *live.Writer, a actor.Actor, r run.Run, req Request, 
 	}
 	settings := s.deps.Settings
 	calls := live.NewCalls(s.deps.Tools, w, a)
+	calls.Approval = req.Approval
 	notices := &notices{writer: w, logger: s.deps.Logger, resultID: r.ResultID}
 	return &offers{
 		service: s, actor: a, calls: calls, notices: notices, canvas: r.CanvasID != "", decision: decision, insists: req.Code == CodeOn,
 		toolsets: &toolsets{catalogue: s.deps.Access.Tools, actor: a, keys: keys, selected: req.Selected, notices: notices},
 		builtin: builtin.New(s.deps.Builtin, builtin.Task{
-			Actor: a, Run: r, Title: req.Title, Toolsets: keys, Selected: req.Selected,
+			Actor: a, Run: r, Title: req.Title, Toolsets: keys, Selected: req.Selected, Approval: req.Approval,
 			CodeTool: settings.CodeTool, CodeTimeout: settings.CodeTimeout, Lifecycle: settings.Lifecycle,
 		}, calls),
 	}

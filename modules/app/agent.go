@@ -16,7 +16,7 @@ func (a *App) agents() *agent.Module {
 	d := agent.Deps{
 		Records: agent.Records{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Outside: a.Outside, Streams: a.Streams.Service, Wake: a.Hub},
 		Tools:   a.Tools.Service, Billing: a.Credits.Service,
-		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service},
+		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service, Flat: a.Flat.Service, Programs: a.Programs.Service},
 		Builtin: builtin.Deps{
 			Programs: a.Programs.Service, Interpreters: a.Interpreters.Service, Files: a.Drive.Service,
 			Tables: &tables.Service{Sandbox: a.Engine, Timeout: c.Sandbox.Timeout},
@@ -34,10 +34,16 @@ func (a *App) agents() *agent.Module {
 		Logger: a.Logger,
 	}
 	if c.Model.Name != "" {
-		d.Model = model.New(model.Config{
-			BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey.Reveal(), Headers: c.Model.HeaderMap(), Model: c.Model.Name, MaxOutput: int64(c.Model.MaxOutput),
-			Retries: c.Model.Retries, Timeout: c.Model.Timeout, Idle: c.Model.IdleTimeout, LogOutput: c.Model.LogOutput, Logger: a.Logger,
-		})
+		d.Model = model.New(a.model())
 	}
 	return agent.New(d)
+}
+
+// model is the one that agents ask, and that answers from documents.
+func (a *App) model() model.Config {
+	c := a.Config.Model
+	return model.Config{
+		BaseURL: c.BaseURL, APIKey: c.APIKey.Reveal(), Headers: c.HeaderMap(), Model: c.Name, MaxOutput: int64(c.MaxOutput),
+		Retries: c.Retries, Timeout: c.Timeout, Idle: c.IdleTimeout, LogOutput: c.LogOutput, Logger: a.Logger,
+	}
 }

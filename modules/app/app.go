@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/httpapi"
@@ -23,31 +26,44 @@ import (
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
+	"github.com/portico-run/portico/modules/account/signin"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/connector/composio"
+	"github.com/portico-run/portico/modules/connector/mcp"
+	"github.com/portico-run/portico/modules/connector/mcp/api"
+	"github.com/portico-run/portico/modules/connector/mcp/hub"
+	"github.com/portico-run/portico/modules/connector/mcp/oauth"
+	mcpserver "github.com/portico-run/portico/modules/connector/mcp/server"
 	"github.com/portico-run/portico/modules/console"
-	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/knowledge"
+	"github.com/portico-run/portico/modules/knowledge/answer"
+	"github.com/portico-run/portico/modules/knowledge/fetch"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/flat"
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/erase"
 	"github.com/portico-run/portico/modules/run/lease"
 	"github.com/portico-run/portico/modules/run/outside"
+	"github.com/portico-run/portico/modules/run/publish"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
+	"github.com/portico-run/portico/modules/tool/function"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/mark"
 	"github.com/portico-run/portico/modules/toolset/store"
 )
 
@@ -61,6 +77,11 @@ type Options struct {
 	Logger  *slog.Logger
 	// Connectors are kinds of toolsets besides those of this server.
 	Connectors []tool.Connector
+	// Functions are tools of the server's own besides those that it has, and in
+	// the place of those that have the same name.
+	Functions []function.Function
+	// Servers says which MCP servers there are; nil for those of the database.
+	Servers hub.Directory
 }
 
 // App is every module, wired. Open makes one; it answers nothing until Start.
@@ -72,6 +93,7 @@ type App struct {
 	Objects      objectstore.Store
 	Hub          *wake.Hub
 	Accounts     *account.Module
+	SignIn       *signin.Module
 	Credits      *billing.Module
 	PTC          *ptc.Module
 	Toolsets     *toolset.Module
@@ -85,6 +107,11 @@ type App struct {
 	Leases       *lease.Keeper
 	Erasure      *erase.Service
 	Tools        *tool.Module
+	Approvals    *approval.Module
+	Fetch        *fetch.Module
+	Knowledge    *knowledge.Module
+	Answers      *answer.Module
+	Flat         *flat.Module
 	Resources    *resource.Resolver
 	SDK          *sdkbundle.Module
 	Engine       *sandbox.Engine
@@ -92,18 +119,26 @@ type App struct {
 	CodeAPI      *codeapi.Module
 	Drive        *drive.Module
 	Streams      *stream.Module
+	Publisher    *publish.Publisher // nil without Redis
 	Agents       *agent.Module
 	Interpreters *repl.Module
-	API          *httpapi.API
-	Metrics      *telemetry.Metrics
+	MCP          *hub.Hub
+	Servers      *mcpserver.Service // what is stored of MCP servers
+
+	Authorizations *oauth.Service
+	API            *httpapi.API
+	Metrics        *telemetry.Metrics
 
 	egress    *egress.Client
 	upstreams *upstream.Caller
 	composio  *composio.Connector
+	hints     *mcp.Connector
+	marks     *mark.Service
 	executors tool.Executors
 	pricer    *price.Pricer
 	// invalid is what is wrong with the toolset files that were loaded.
 	invalid atomic.Pointer[[]file.Problem]
+	Console *console.Module
 }
 
 // Open connects to the database and wires the modules. It starts nothing that
@@ -113,7 +148,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, Owner: ids.New("proc"), Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
 	var err error
 	a.DB, err = database.Open(ctx, database.Config{
-		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.Hub.Publish, Logger: o.Logger,
+		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.committed, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -152,6 +187,9 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease, Wake: a.Hub})
+	if a.SignIn, err = a.signIn(); err != nil {
+		return err
+	}
 	if a.Drive, err = a.files(); err != nil {
 		return err
 	}
@@ -159,42 +197,47 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Resources = a.resources()
-	a.record()
-	a.Tools = a.tools()
+	if err := a.callTools(); err != nil {
+		return err
+	}
 	publisher := sdkbundle.NewPublisher(a.definitions, a.Objects)
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
 	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
-		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Trusted: a.trusted(),
+		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,
 	})
-	if a.Engine, err = a.engine(); err != nil {
-		return err
-	}
 	measure(a.Metrics, a.Engine)
-	a.Programs = program.New(program.Deps{
-		DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service, Outside: a.Outside, Sandbox: a.Engine, Logger: a.Logger,
-		Access: program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Files: a.Drive.Service, Tools: a.Toolsets.Service, Functions: a.Tools.Service, API: a.API},
-		Settings: program.Settings{
-			Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output), MaxInput: c.Sandbox.Disk / 2,
-		},
-	})
+	a.measureServers()
+	a.Programs = a.programs()
 	if a.CodeAPI, err = a.codeAPI(); err != nil {
 		return err
 	}
-	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Calls: a.Records.Service, Hub: a.Hub, Poll: c.PTC.PollInterval})
+	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Sums: a.Runs.Service, Calls: a.Records.Service, Hub: a.Hub, Poll: c.PTC.PollInterval})
 	a.Interpreters = repl.New(repl.Deps{
 		Programs: a.Programs.Service, Sandbox: a.Engine,
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents = a.agents()
+	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register()
-	return nil
+	return a.publisher()
+}
+
+func (a *App) programs() *program.Module {
+	c := a.Config
+	return program.New(program.Deps{
+		Kept: program.Kept{Runs: a.Runs.Service, Records: a.Records.Service, Outside: a.Outside}, DB: a.DB, Sandbox: a.Engine, Logger: a.Logger, Wake: a.Hub,
+		Access: program.Access{Policy: a.PTC.Service, Keys: a.Accounts.Service, SDK: a.SDK.Service, Files: a.Drive.Service, Tools: a.Toolsets.Service, Functions: a.Tools.Service, Flat: a.Flat.Service, API: a.API},
+		Settings: program.Settings{
+			Timeout: c.Sandbox.Timeout, MaxTimeout: c.Sandbox.MaxTimeout, MaxLog: int(2 * c.Sandbox.Output), MaxInput: c.Sandbox.Disk / 2,
+		},
+	})
 }
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, a.Runs, a.Records, a.Tools, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, health{a}, metrics{a.Metrics.Handler()}, console.New(console.Deps{API: a.API, Version: Version}),
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), api.NewConnections(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}
@@ -214,14 +257,24 @@ func (a *App) record() {
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 }
 
-func (a *App) tools() *tool.Module {
+func (a *App) tools(functions *function.Registry) *tool.Module {
 	c := a.Config
+	a.Approvals = approval.New(approval.Deps{
+		DB: a.DB, Records: a.Records.Service, Hub: a.Hub, Client: a.egress, Logger: a.Logger,
+		Check: func(ctx context.Context, who actor.Actor, key, name string, arguments json.RawMessage) error {
+			return a.Tools.Service.CheckArguments(ctx, who, key, name, arguments)
+		},
+		Settings: approval.Settings{
+			Default: approval.Level(c.Approval.Default), Expiry: c.Approval.Expiry, MaxWaiting: c.Approval.MaxPerUser,
+			Webhook: c.Approval.Webhook, Secret: c.Approval.WebhookSecret.Reveal(), Endpoint: c.Server.Endpoint,
+		},
+	})
 	return tool.New(tool.Deps{
 		Records: a.Records.Service, Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
-		Executors: a.executors,
-		Resources: a.Resources,
+		Means:     tool.Means{Executors: a.executors, Resources: a.Resources, Functions: functions},
+		Approvals: a.Approvals.Service,
 		Settings: tool.Settings{
-			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout,
+			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout, MCP: c.Tool.ExecuteMCP,
 			Bounds: tool.Bounds{
 				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
 				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},
@@ -232,9 +285,9 @@ func (a *App) tools() *tool.Module {
 	})
 }
 
-// variables are what toolset files may name: credentials of toolsets, and
+// Variables are what toolset files and files of MCP servers may name: credentials of toolsets, and
 // where the bundled upstream is.
-func (a *App) variables() map[string]string {
+func (a *App) Variables() map[string]string {
 	vars := map[string]string{"PORTICO_DEMO_URL": demo.URL(a.Config.Demo.Listen), "PORTICO_DEMO_KEY": demo.Key}
 	for name, value := range a.Environ {
 		if strings.HasPrefix(name, "TOOLSET_") && value != "" {
@@ -262,6 +315,7 @@ func (a *App) files() (*drive.Module, error) {
 		Settings: drive.Settings{
 			MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint, LinkLife: time.Duration(c.Drive.PresignExpiry) * time.Second,
 		},
+		Tables: previews{a},
 	})
 }
 

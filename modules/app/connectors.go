@@ -53,10 +53,14 @@ func (a *App) outside(box *secretbox.Box) error {
 		sources[i] = one
 	}
 	kinds := toolset.NewKinds(sources...)
-	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Kinds: kinds, Logger: a.Logger, Wake: a.Hub})
-	a.Installs = install.New(install.Deps{DB: a.DB, Box: box, Toolsets: a.Toolsets.Service, Kinds: kinds})
+	servers, err := a.servers(box)
+	if err != nil {
+		return err
+	}
+	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Kinds: kinds, Servers: servers, ExportServers: c.Tool.ExecuteMCP, Logger: a.Logger, Wake: a.Hub})
+	a.Installs = install.New(install.Deps{DB: a.DB, Box: box, Toolsets: a.Toolsets.Service, Kinds: kinds, Details: details{a}})
 	a.Inventory = store.New(store.Deps{DB: a.DB, Box: box, Connections: a.composio})
-	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Inventory, Variables: a.variables(), Pricer: a.pricer, Kinds: kinds})
+	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Inventory, Variables: a.Variables(), Pricer: a.pricer, Kinds: kinds})
 	a.Connections = composio.NewModule(a.composio, a.Installs.Service)
 	return nil
 }

@@ -20,12 +20,14 @@ import (
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli"
+	"github.com/portico-run/portico/modules/connector/mcp/hubtest"
 )
 
 // victim makes this program a server that a test kills.
 const victim = "PORTICO_TEST_VICTIM"
 
 func TestMain(m *testing.M) {
+	hubtest.Main()
 	if os.Getenv(victim) != "" {
 		os.Exit(cli.Main(context.Background(), []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
 	}

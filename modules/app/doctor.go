@@ -87,10 +87,8 @@ func (a *App) checkToolsets(ctx context.Context) []Check {
 	return checks
 }
 
-// checkSandbox looks at the machine and then, if nothing is missing, from
-// inside a sandbox.
-func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
-	c := a.sandboxConfig()
+// machine looks at what the sandbox needs on this machine.
+func (a *App) machine() []isolation.Finding {
 	tool := isolation.Tool{Name: "bubblewrap", Program: "bwrap", Get: "apt-get install bubblewrap"}
 	if a.Config.Sandbox.Driver == configs.GVisor {
 		tool = isolation.Tool{Name: "gVisor", Program: "runsc", Get: "tools/runsc.sh builds it; set SANDBOX_RUNSC to the path it prints"}
@@ -98,7 +96,13 @@ func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
 			tool.Program = a.Config.Sandbox.Runsc
 		}
 	}
-	findings := isolation.Machine(tool, c.Root)
+	return isolation.Machine(tool, a.sandboxConfig().Root)
+}
+
+// checkSandbox looks at the machine and then, if nothing is missing, from
+// inside a sandbox.
+func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
+	findings := a.machine()
 	for _, f := range findings {
 		if !f.OK {
 			return append(findings, isolation.Finding{Check: "execution", Text: "not tried: see above"})

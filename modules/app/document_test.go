@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,7 +161,7 @@ func TestTheRootLeadsSomewhere(t *testing.T) {
 	page := s.send("", "GET", "/", nil, "Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
 	require.Equal(t, 200, page.status)
 	require.Equal(t, "text/html; charset=utf-8", page.header.Get("Content-Type"))
-	require.Contains(t, page.raw, `href="/docs"`)
+	require.Contains(t, page.raw, "Sign in · Portico")
 	plain := s.send("", "GET", "/", nil, "Accept", "*/*")
 	require.Equal(t, 200, plain.status)
 	var links map[string]string
@@ -215,15 +216,46 @@ func unsaid() map[string]string {
 		"The upload cannot be read":                  "schemathesis names parts in ways that MIME does not have",
 		"No model is configured.":                    "503 is documented; there is no model in this test",
 		"this server is not connected to Composio":   "503 is documented; there is no Composio in this test",
+		"does not answer as it should":               "503 is documented; there is no server at the addresses that are made up",
+		"needs your authorization: open":             "503 is documented; nobody authorizes the servers that are made up",
+		"url is an address such as":                  "what an address is, no pattern says",
+		"refresh is between":                         "0 is the server's own interval; what is less than ten seconds is not",
+		"has no placeholder":                         "the names are those that the server's operator wrote",
+		"The request changes nothing.":               "members are optional, but one is there",
+		"two names for one thing":                    "members cannot be held against each other",
+		"tool is missing.":                           "one of two names is there",
+		"two answers to one question":                "parameters cannot exclude each other",
+		"Documents of this type cannot be read":      "types are many, and parts have them in headers",
+		"The document has no text":                   "what a document is read as is its text",
+		"The source of the document is not valid":    "characters that control a terminal are refused",
+		"The name of the collection is not valid":    "characters that control a terminal are refused",
+		"One of apiKey, code, and email":             "members exclude each other",
+		"This is no e-mail address.":                 "what an address is, no pattern says",
+		"Nothing is to be changed.":                  "members are optional, but one is there",
+		"There is no time zone":                      "the names are those of the zone files",
+		"A time zone says nothing":                   "parameters depend on each other",
+		"pattern belongs to the decision":            "members depend on each other",
+		"A call that is refused takes neither":       "members depend on each other",
+		"The address is longer than":                 "the limit is of the whole query",
+		"selectedTools has a name":                   "names are counted in bytes",
 	}
 }
 
 // ignored are requests that the document does not allow and that are answered:
 // what is wrong with them is not looked at.
-func ignored() map[string]string {
-	return map[string]string{
-		"POST /v1/exec/programmatic": "tool_results",  // without a continuation_token
-		"GET /v1/tool/call/output":   "x-ptc-call-id", // without the key of a program
+func ignored() map[string][]string {
+	empty := []string{"parameter `from` in query", "parameter `until` in query"} // an empty one is as if it were left out: forms send it
+	return map[string][]string{
+		"POST /v1/exec/programmatic":       {"tool_results"},  // without a continuation_token
+		"GET /v1/tool/call/output":         {"x-ptc-call-id"}, // without the key of a program
+		"POST /v1/tool/execute":            {"x-ptc-line"},    // only shown; a call does not fail for it
+		"PUT /v1/mcp/servers/{name}":       {"client"},        // null is none
+		"PATCH /v1/mcp/servers/{name}":     {"client"},        // null leaves it as it is
+		"GET /v1/action/{resultId}/events": {"ticket"},        // beside a key, which counts
+		"GET /v1/action/list":              empty,
+		"GET /v1/admin/audit":              empty,
+		"GET /v1/admin/runs":               empty,
+		"GET /v1/tool/calls":               empty,
 	}
 }
 
@@ -299,8 +331,7 @@ func expected(check, label, failure, body string) bool {
 			}
 		}
 	case "negative_data_rejection":
-		what, known := ignored()[label]
-		return known && strings.Contains(failure, what)
+		return slices.ContainsFunc(ignored()[label], func(what string) bool { return strings.Contains(failure, what) })
 	}
 	return false
 }

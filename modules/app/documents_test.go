@@ -181,7 +181,7 @@ func TestFieldsOfToolsetFilesAreDocumented(t *testing.T) {
 	document := guide(t, "docs/toolsets.md")
 	for heading, of := range map[string]string{
 		"### A toolset": "modules/toolset spec", "### Its credential": "modules/toolset credentialSpec", "### Its networks": "modules/toolset egressSpec",
-		"### A method": "modules/toolset methodSpec", "### Its adapter": "modules/toolset Adapter", "### Its polling": "modules/toolset Polling",
+		"### A method": "modules/toolset methodSpec", "### Its adapter": "modules/toolset Adapter", "### A parameter": "modules/toolset Parameter", "### Its polling": "modules/toolset Polling",
 		"### Ways to authenticate": "modules/toolset Pattern", "### Things to fill in": "modules/toolset Item",
 		"### The bounds of a number": "modules/toolset InputProps", "### Choices": "modules/toolset Option",
 		"### A price": "modules/billing ruleJSON", "### A pricing rule": "modules/billing formulaRule",
@@ -215,7 +215,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			continue
 		}
 		ast.Inspect(s.File, func(n ast.Node) bool {
-			if l, ok := n.(*ast.BasicLit); ok && regexp.MustCompile(`^"portico_[a-z_]+_(total|seconds|idle|running|paused|queued)"$`).MatchString(l.Value) {
+			if l, ok := n.(*ast.BasicLit); ok && regexp.MustCompile(`^"portico_[a-z_]+_(total|seconds|idle|running|paused|queued|runs|connections)"$`).MatchString(l.Value) {
 				own = append(own, strings.Trim(l.Value, `"`))
 			}
 			return true

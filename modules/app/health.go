@@ -46,10 +46,12 @@ func (in *readyInput) Resolve(c huma.Context) []error {
 }
 
 type readyBody struct {
-	Status  string        `json:"status"`
-	Version string        `json:"version"`
-	Sandbox sandboxBody   `json:"sandbox"`
-	Invalid []invalidFile `json:"invalidToolsetFiles,omitempty" doc:"With ?verbose: toolset files that are not valid; what the files said before is in force"`
+	Status  string         `json:"status"`
+	Version string         `json:"version"`
+	Sandbox sandboxBody    `json:"sandbox"`
+	MCP     map[string]int `json:"mcpServers,omitempty" doc:"With ?verbose: MCP servers that were asked, by how they do"`
+	Invalid []invalidFile  `json:"invalidToolsetFiles,omitempty" doc:"With ?verbose: toolset files that are not valid; what the files said before is in force"`
+	Redis   *redisBody     `json:"redis,omitempty" doc:"With ?verbose: how publishing events goes, where there is a Redis"`
 }
 
 type sandboxBody struct {
@@ -71,6 +73,8 @@ func (h health) ready(ctx context.Context, _ actor.Actor, in *readyInput) (ready
 	}
 	if in.verbose {
 		body.Invalid = h.app.invalidFiles()
+		body.MCP = h.app.serverStates()
+		body.Redis = h.app.redisHealth()
 	}
 	return body, nil
 }

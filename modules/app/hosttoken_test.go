@@ -131,6 +131,10 @@ func TestSignedTokensWithoutAKey(t *testing.T) {
 	s.whose(ed.For(t, "anna"))
 	require.Equal(t, 1, s.count("SELECT count(*) FROM external_identities"))
 	require.Equal(t, "Invalid bearer token", s.refused(hosttokentest.New(t, defaultKeyID).For(t, "anna")), "a bad token is not nobody's")
+	for _, another := range [][]string{{"user", "create", "root"}, {"user", "role", "root", "admin"}} { // one administrator stays
+		code, _, errs := portico(t, s.env, another...)
+		require.Zero(t, code, errs)
+	}
 	code, _, errs := portico(t, s.env, "user", "disable", "admin")
 	require.Zero(t, code, errs)
 	require.Eventually(t, func() bool {
@@ -248,7 +252,7 @@ func TestPeopleOfTwoTenants(t *testing.T) {
 
 		_, list, _ := portico(t, s.env, "user", "list")
 		for _, tenant := range []string{"acme", "globex"} {
-			require.Regexp(t, `(?m)^u-\w+ +66f0a1-[0-9a-f]{16} +\S+ +enabled +librechat, tenant `+tenant+`: 66f0a1\s*$`, list)
+			require.Regexp(t, `(?m)^u-\w+ +66f0a1-[0-9a-f]{16} +\S+ +enabled +user +librechat, tenant `+tenant+`: 66f0a1\s*$`, list)
 		}
 		// An operator shuts one of them out.
 		name := regexp.MustCompile(`(66f0a1-\w+) .*tenant acme`).FindStringSubmatch(list)[1]

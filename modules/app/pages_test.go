@@ -40,15 +40,22 @@ func TestEveryListIsPagedByNumberAndByCursor(t *testing.T) {
 		uid, err := s.app.Accounts.Service.KeyOwner(t.Context(), s.key)
 		require.NoError(t, err)
 		for i := range 3 {
+			other, err := s.app.Accounts.Service.CreateUser(t.Context(), fmt.Sprint("u", i), "")
+			require.NoError(t, err)
+			require.NoError(t, s.app.Credits.Service.SetLimits(t.Context(), other.UID, billing.Limits{Day: new(money.Credit)}))
 			canvas := s.canvas(fmt.Sprint("c", i))
 			s.store(canvas, "a.txt", "a")
+			require.Equal(t, 200, s.send(s.key, "POST", "/v1/knowledge/documents", fmt.Sprintf(`{"source":"%d.md","text":"The lantern is red."}`, i)).status)
 			s.run(map[string]any{"code": "from refly_tools.demo import Demo\nDemo.get_weather(city='Rome', file_name_title='x')"})
 			require.Equal(t, 200, s.send(s.key, "POST", "/v1/auth/cli/api-key", `{"name":"k"}`).status)
 			require.NoError(t, s.app.Credits.Service.Grant(t.Context(), uid, billing.Recharge{ID: fmt.Sprint("cr-", i), Source: "gift", Amount: 5 * money.Credit, ExpiresAt: time.Now().Add(time.Hour)}))
 		}
+		s.another("ben")
+		s.another("dora")
+		defer s.someApprovals()()
 		lists := 0
 		for _, op := range operations(document(t, s)) {
-			if op.Parameters.GetByInAndName("query", "cursor") == nil || op.path == "/v1/cli/tool-call" { // that has another form
+			if op.Parameters.GetByInAndName("query", "cursor") == nil || op.path == "/v1/cli/tool-call" || op.path == "/v1/action/ar-none/programs" { // another form, and a list of one run
 				continue
 			}
 			lists++
@@ -82,7 +89,7 @@ func TestEveryListIsPagedByNumberAndByCursor(t *testing.T) {
 				require.NotEmpty(t, a.body.ErrDetail)
 			}
 		}
-		require.Equal(t, 7, lists)
+		require.Equal(t, 14, lists)
 	})
 }
 

@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/testenv"
-	"github.com/portico-run/portico/modules/demo"
 )
 
 // event is one event of a stream.

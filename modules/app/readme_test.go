@@ -50,10 +50,12 @@ const (
 // notRun are the blocks of commands that do not run in the test, by their
 // document and first line, and why.
 var notRun = map[string]string{
-	"README.md: make run":                                         "installs packages; what the server prints is compared all the same",
-	"CONTRIBUTING.md: go test ./modules/billing":                  "runs tests from within a test",
-	"CONTRIBUTING.md: make lint":                                  "takes minutes, and runs in CI",
-	"sdkgen/README.md: sdkgen upload --s3 --hash v14":             "needs a bucket; the tests of sdkgen/upload have one",
+	"README.md: make run":                             "installs packages; what the server prints is compared all the same",
+	"CONTRIBUTING.md: go test ./modules/billing":      "runs tests from within a test",
+	"CONTRIBUTING.md: make lint":                      "takes minutes, and runs in CI",
+	"sdkgen/README.md: sdkgen upload --s3 --hash v14": "needs a bucket; the tests of sdkgen/upload have one",
+	"docs/graphql.md: bin/portico toolset import --graphql https://api.example.com/graphql --bearer --name shop --list": "needs an API in GraphQL; TestGraphQLAPIsBecomeTools has one",
+	"docs/approvals.md: try:":                                     "waits for a person; TestProgramWaitsForApprovals has the same lines",
 	"docs/operations.md: docker compose up --build":               "needs docker",
 	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql": "needs the clients of PostgreSQL",
 }

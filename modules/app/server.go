@@ -15,7 +15,8 @@ import (
 type server struct {
 	handler http.Handler
 	listen  string
-	grace   time.Duration // for requests in flight when it stops
+	grace   time.Duration // for requests and programs in flight when it stops
+	drain   func(ctx context.Context)
 	logger  *slog.Logger
 
 	http    *http.Server
@@ -57,14 +58,19 @@ func (s *server) count(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// Stop lets requests in flight finish, ends those that take longer than the
-// grace, and returns when none is left.
+// Stop lets requests in flight and programs in the background finish, ends those
+// that take longer than the grace, and returns when none is left.
 func (s *server) Stop(ctx context.Context) error {
 	if s.http == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.drain(ctx)
+	}()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.logger.Warn("requests took longer than the grace and are ended")
@@ -72,6 +78,7 @@ func (s *server) Stop(ctx context.Context) error {
 	}
 	<-s.served
 	s.running.Wait()
+	<-drained
 	s.http = nil
 	return err
 }

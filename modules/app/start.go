@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
-	"github.com/portico-run/portico/modules/demo"
+	"github.com/portico-run/portico/modules/connector/mcp/describe"
 	"github.com/portico-run/portico/modules/ptc"
 )
 
@@ -33,7 +34,10 @@ func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
 	if err != nil {
 		return "", err
 	}
-	return key, a.loadToolsets(ctx)
+	if err := a.loadToolsets(ctx); err != nil {
+		return key, err
+	}
+	return key, describe.Boot(ctx, a.Servers.Operators(), a.Config.MCP.ServersFile, a.Variables(), a.Logger)
 }
 
 // Serving is an app that answers.
@@ -53,20 +57,31 @@ func (s *Serving) Stop(ctx context.Context) error { return s.group.Stop(ctx) }
 // came from, to follow its changes.
 func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error) {
 	c := a.Config
-	s := &Serving{server: &server{handler: a.API, listen: c.Server.Listen, grace: c.Server.ShutdownGrace, logger: a.Logger}}
+	pages, err := a.Console.Handler()
+	if err != nil {
+		return nil, err
+	}
+	s := &Serving{server: &server{handler: pages, listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.Programs.Service.Drain, logger: a.Logger}}
 	if c.Demo.Enabled {
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}
 	if a.DB.Dialect() == database.Postgres {
 		s.group.Add("wake-ups", wake.NewListener(a.DB.URL(), database.Channel, a.Hub, a.Logger))
 	}
+	if a.Publisher != nil {
+		s.group.Add("what is published to Redis", a.Publisher)
+	}
 	s.group.Add("the keeper of leases", a.Leases)
+	if a.MCP != nil {
+		s.group.Add("MCP servers", a.MCP)
+	}
 	s.group.Add("the sandbox", a.Engine)
 	s.group.Add("the isolation of programs", guard{a})
 	s.group.Add("the code interpreter API", a.CodeAPI)
 	s.group.Add("persistent interpreters", a.Interpreters)
 	s.group.Add("the HTTP server", s.server)
 	s.group.Add("streams", a.Streams)
+	s.group.Add("approvals", a.Approvals)
 	s.group.Add("agents", a.Agents)
 	s.group.Add("the memory of an idle server", &background{work: newIdler().run})
 	s.group.Add("housekeeping", &background{work: a.housekeep})
@@ -141,6 +156,9 @@ func (a *App) housekeep(ctx context.Context) {
 	for {
 		if _, err := a.Accounts.Service.PurgeTemporaryKeys(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired keys were not deleted", "error", err)
+		}
+		if err := a.Accounts.Sessions.Purge(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.ErrorContext(ctx, "sessions that are over were not deleted", "error", err)
 		}
 		if err := a.Resources.Purge(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired files were not deleted", "error", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/toolset/mark"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -89,7 +90,7 @@ func operations(doc *openapi3.T) []operation {
 	var list []operation
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			list = append(list, operation{method, strings.NewReplacer("{app}", "gmail", "{keyId}", "ak-none", "{resultId}", "ar-none", "{callId}", "ptc:none", "{fileId}", "df-none", "{name}", "x", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
+			list = append(list, operation{method, strings.NewReplacer("{app}", "gmail", "{keyId}", "ak-none", "{resultId}", "ar-none", "{callId}", "ptc:none", "{fileId}", "df-none", "{name}", "x", "{canvasId}", "c-none", "{key}", "nothing", "{uid}", "u-none", "{session}", strings.Repeat("s", 21), "{file}", strings.Repeat("f", 21)).Replace(path), op})
 		}
 	}
 	slices.SortFunc(list, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
@@ -101,10 +102,11 @@ func rows(s *instance) map[string]int {
 	counts := map[string]int{}
 	for _, table := range []string{
 		"users", "user_api_keys", "action_results", "action_messages", "tool_call_results", "run_events", "canvases", "credit_usages",
-		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files", "composio_connections", "audit_events", "credit_holds",
+		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files", "composio_connections", "audit_events", "credit_holds", "mcp_servers", "mcp_credentials", "mcp_authorizations",
 	} {
 		counts[table] = s.count("SELECT count(*) FROM " + table)
 	}
+	counts["audit_events"] -= s.count("SELECT count(*) FROM audit_events WHERE action LIKE 'ask.%'") // whatever becomes of them
 	return counts
 }
 
@@ -143,6 +145,9 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 				if op.path == "/v1/auth/cli/api-key/validate" && slices.Contains([]string{"invalid UTF-8"}, name) {
 					c.status = []int{200, 400} // any text may be asked about
 				}
+				if op.path == "/v1/admin/limits/u-none" && len(c.body) < 1000 {
+					c.status = []int{400, 404} // every field is optional, and there is no such user
+				}
 				if slices.Contains([]string{"/v1/canvas/create", "/v1/action/register"}, op.path) && slices.Contains([]string{"no fields", "unknown keys"}, name) {
 					continue // every field is optional
 				}
@@ -169,7 +174,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/", "/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/drive/file/shared"}
+	public := []string{"/", "/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/auth/session", "/v1/auth/signup", "/v1/auth/ways", "/v1/auth/oidc/start", "/v1/auth/oidc/callback", "/v1/drive/file/shared", "/v1/mcp/connect/x", "/v1/mcp/oauth/callback", "/v1/mcp/oauth/client.json"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue
@@ -197,6 +202,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	_, env := script(t, "- output: [{text: Hello.}]")
 	s := serve(t, databasetest.URL(t, database.SQLite), env...)
+	_, err := s.app.Flat.Service.Mark(t.Context(), mark.Mark{Toolset: "demo", Tool: "get_weather"})
+	require.NoError(t, err)
 	doc := document(t, s)
 	require.NoError(t, doc.Validate(t.Context()))
 	doc.Servers = nil
@@ -214,6 +221,24 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		status             int
 	}{
 		{"GET", "/healthz", "", 200},
+		{"POST", "/tool_call", `{"tool":"get_weather","input":{"city":"Oslo"}}`, 200},
+		{"POST", "/tool_call", `{"tool":"nothing"}`, 404},
+		{"POST", "/tool_call", `{"tool":"get_weather","input":{}}`, 400},
+		{"POST", "/v1/knowledge/documents", `{"source":"a.md","text":"# A\nThe lantern is red."}`, 200},
+		{"POST", "/v1/knowledge/documents", `{"source":"a.md"}`, 400},
+		{"POST", "/v1/knowledge/documents/file", `{"fileId":"` + s.store(canvas, "n.md", "# N\nA note.").FileID + `"}`, 200},
+		{"POST", "/v1/knowledge/documents/file", `{"fileId":"df-none"}`, 404},
+		{"POST", "/v1/knowledge/documents/upload", "--x\r\nContent-Disposition: form-data; name=file; filename=b.md\r\n\r\nThe lamp.\r\n--x--\r\n", 200},
+		{"POST", "/v1/knowledge/documents/upload", "--x\r\nContent-Disposition: form-data; name=title\r\n\r\n" + strings.Repeat("t", 501) + "\r\n--x\r\nContent-Disposition: form-data; name=file; filename=b.md\r\n\r\nThe lamp.\r\n--x--\r\n", 400},
+		{"GET", "/v1/knowledge/documents", "", 200},
+		{"GET", "/v1/knowledge/collections", "", 200},
+		{"POST", "/v1/knowledge/search", `{"query":"lantern"}`, 200},
+		{"POST", "/v1/knowledge/search", `{"query":"lantern","collection":"none"}`, 404},
+		{"POST", "/v1/knowledge/ask", `{"question":"What colour is the lantern?"}`, 200},
+		{"DELETE", "/v1/knowledge/documents?source=a.md", "", 200},
+		{"DELETE", "/v1/knowledge/documents?source=a.md", "", 404},
+		{"DELETE", "/v1/knowledge/collections/documents", "", 200},
+		{"DELETE", "/v1/knowledge/collections/documents", "", 404},
 		{"GET", "/readyz", "", 200},
 		{"GET", "/metrics", "", 200},
 		{"GET", "/docs", "", 200},
@@ -225,6 +250,31 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"DELETE", "/v1/auth/cli/api-key/none", "", 404},
 		{"POST", "/v1/auth/cli/api-key/validate", `{"apiKey":"rf_x"}`, 200},
 		{"GET", "/v1/auth/audit", "", 200},
+		{"POST", "/v1/auth/cli/api-key", `{"name":"x","scopes":["write"]}`, 400},
+		{"GET", "/v1/auth/me", "", 200},
+		{"POST", "/v1/auth/session", `{"apiKey":"` + s.key + `"}`, 200},
+		{"POST", "/v1/auth/session", `{"code":"none"}`, 401},
+		{"POST", "/v1/auth/session", `{"code":"none","apiKey":"none"}`, 400},
+		{"DELETE", "/v1/auth/session", "", 200},
+		{"GET", "/v1/auth/sessions", "", 200},
+		{"GET", "/v1/auth/ways", "", 200},
+		{"GET", "/v1/auth/oidc/start", "", 404},
+		{"GET", "/v1/auth/oidc/callback", "", 404},
+		{"POST", "/v1/auth/signup", `{"name":"x","password":"correct horse"}`, 403},
+		{"POST", "/v1/auth/password", `{"password":"short"}`, 400},
+		{"POST", "/v1/auth/password", `{"password":"correct horse"}`, 200},
+		{"POST", "/v1/auth/password", `{"old":"wrong horse","password":"correct horse"}`, 403},
+		{"POST", "/v1/admin/invites", "", 409},
+		{"GET", "/v1/admin/users?q=adm", "", 200},
+		{"POST", "/v1/admin/users", `{"name":"zoe"}`, 200},
+		{"POST", "/v1/admin/users", `{"name":"zoe"}`, 409},
+		{"GET", "/v1/admin/users/u-none", "", 404},
+		{"PATCH", "/v1/admin/users/u-none", `{"disabled":true}`, 404},
+		{"PATCH", "/v1/admin/users/u-none", `{}`, 400},
+		{"POST", "/v1/admin/users/u-none/credits", `{"amount":1}`, 404},
+		{"DELETE", "/v1/auth/sessions/none", "", 404},
+		{"POST", "/v1/action/" + o.ResultID + "/ticket", "", 200},
+		{"POST", "/v1/action/none/ticket", "", 404},
 		{"POST", "/v1/tool/composio/gmail/authorize", "", 503},
 		{"GET", "/v1/tool/composio/gmail/status", "", 503},
 		{"POST", "/v1/tool/composio/gmail/revoke", "", 404},
@@ -236,6 +286,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/credit/commission?canvasId=" + canvas, "", 200},
 		{"GET", "/v1/credit/execution?executionId=we-none", "", 404},
 		{"GET", "/v1/cli/tool-call?resultId=" + o.ResultID, "", 200},
+		{"GET", "/v1/action/" + o.ResultID + "/programs", "", 200},
+		{"GET", "/v1/action/ar-none/programs", "", 404},
 		{"GET", "/v1/cli/tool-call/" + call + "?sanitizeForDisplay=true", "", 200},
 		{"GET", "/v1/cli/tool-call/none", "", 404},
 		{"GET", "/v1/credit/report?from=2026-01-01T00:00:00Z", "", 200},
@@ -251,6 +303,32 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/tool/list?includeUnauthorized=true", "", 200},
 		{"GET", "/v1/tool/list?isGlobal=maybe", "", 400},
 		{"GET", "/v1/tool/user/list", "", 200},
+		{"POST", "/v1/mcp/servers", `{"name":"docs","url":"https://127.0.0.1.invalid/mcp","headers":{"Authorization":"Bearer {{TOKEN}}"}}`, 200},
+		{"POST", "/v1/mcp/servers", `{"name":"docs","url":"https://127.0.0.1.invalid/mcp"}`, 409},
+		{"POST", "/v1/mcp/servers", `{"name":"near","url":"https://127.0.0.1/mcp"}`, 403},
+		{"POST", "/v1/mcp/servers", `{"name":"Docs","url":"https://127.0.0.1.invalid/mcp"}`, 400},
+		{"GET", "/v1/mcp/servers", "", 200},
+		{"GET", "/v1/mcp/servers/docs", "", 200},
+		{"GET", "/v1/mcp/servers/docs/tools", "", 403},
+		{"PUT", "/v1/mcp/servers/docs/values", `{"values":{"TOKEN":"x"}}`, 200},
+		{"PUT", "/v1/mcp/servers/docs/values", `{"values":{"NOTHING":"x"}}`, 400},
+		{"GET", "/v1/mcp/servers/docs/tools", "", 503},
+		{"POST", "/v1/mcp/servers/docs/test", "", 200},
+		{"POST", "/v1/mcp/servers/docs/connect", "", 400},
+		{"PATCH", "/v1/mcp/servers/docs", `{"oauth":true,"headers":{}}`, 200},
+		{"POST", "/v1/mcp/servers/docs/connect", "", 503},
+		{"POST", "/v1/mcp/servers/docs/confirm", `{"code":"BCDF-GHJK"}`, 404},
+		{"POST", "/v1/mcp/servers/docs/disconnect", "", 404},
+		{"GET", "/v1/mcp/connect/docs", "", 200},
+		{"POST", "/v1/mcp/connect/docs", "", 401},
+		{"PATCH", "/v1/mcp/servers/docs", `{}`, 400},
+		{"PUT", "/v1/mcp/servers/docs", `{"url":"https://127.0.0.2.invalid/mcp"}`, 200},
+		{"PUT", "/v1/mcp/servers/docs", `{}`, 400},
+		{"PUT", "/v1/mcp/servers/none", `{"url":"https://127.0.0.2.invalid/mcp"}`, 404},
+		{"GET", "/v1/mcp/oauth/client.json", "", 200},
+		{"GET", "/v1/mcp/oauth/callback?state=none", "", 404},
+		{"DELETE", "/v1/mcp/servers/docs", "", 200},
+		{"DELETE", "/v1/mcp/servers/docs", "", 404},
 		{"POST", "/v1/tool/toolset/create", `{"name":"Demo","key":"demo"}`, 200},
 		{"POST", "/v1/tool/toolset/create", `{"name":"Demo","key":"demo"}`, 409},
 		{"POST", "/v1/tool/toolset/create", `{"name":"x","key":"nothing"}`, 404},
@@ -258,12 +336,42 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/v1/tool/toolset/delete", `{"toolsetId":"ts-none"}`, 404},
 		{"POST", "/v1/canvas/create", `{"title":"x"}`, 200},
 		{"GET", "/v1/canvas/list", "", 200},
+		{"GET", "/v1/canvas/" + canvas, "", 200},
+		{"GET", "/v1/canvas/none", "", 404},
+		{"PATCH", "/v1/canvas/" + canvas, `{"title":"y"}`, 200},
+		{"PATCH", "/v1/canvas/none", `{"title":"y"}`, 404},
+		{"DELETE", "/v1/canvas/" + canvas, "", 409},
+		{"DELETE", "/v1/canvas/none", "", 404},
+		{"GET", "/v1/drive/file/preview/" + stored.FileID, "", 200},
+		{"GET", "/v1/drive/file/preview/none", "", 404},
+		{"GET", "/v1/limits", "", 200},
+		{"GET", "/v1/credit/report?by=day&tz=Europe/Berlin", "", 200},
+		{"GET", "/v1/credit/report?by=tool", "", 200},
+		{"GET", "/v1/credit/report?by=year", "", 400},
+		{"GET", "/v1/tool/toolset/demo", "", 200},
+		{"GET", "/v1/tool/toolset/nothing", "", 404},
+		{"GET", "/v1/admin/ptc/decision?uid=u-none&toolsets=demo", "", 200},
+		{"GET", "/v1/admin/ptc/decision", "", 400},
+		{"GET", "/v1/admin/ptc/policy", "", 200},
+		{"GET", "/v1/admin/toolsets", "", 200},
+		{"GET", "/v1/admin/limits", "", 200},
+		{"GET", "/v1/admin/limits/usual", "", 200},
+		{"PUT", "/v1/admin/limits/u-none", `{"day":5}`, 404},
+		{"GET", "/v1/admin/limits/u-none", "", 200},
+		{"GET", "/v1/admin/plans", "", 200},
+		{"GET", "/v1/admin/audit?asked=true", "", 200},
+		{"GET", "/v1/admin/sandbox?probe=true", "", 200},
+		{"GET", "/v1/admin/runs", "", 200},
+		{"GET", "/v1/admin/status", "", 200},
 		{"GET", "/v1/action/result?resultId=" + o.ResultID, "", 200},
 		{"GET", "/v1/action/result?resultId=none", "", 404},
 		{"GET", "/v1/action/list", "", 200},
 		{"GET", "/v1/action/none/events", "", 404},
 		{"POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"wait","arguments":{"ms":0,"file_name_title":"x"}}`, 200},
 		{"POST", "/v1/tool/execute", `{"toolsetKey":"demo","toolName":"nothing"}`, 200},
+		{"POST", "/llm_query", `{"prompt":"Hi"}`, 403},
+		{"GET", "/v1/sandbox/stubs?callbackUrl=http://127.0.0.1:5800", "", 200},
+		{"GET", "/v1/sandbox/stubs?callbackUrl=x", "", 400},
 		{"GET", "/v1/tool/call/result?toolCallId=" + call, "", 200},
 		{"GET", "/v1/tool/call/result?toolCallId=none", "", 404},
 		{"GET", "/v1/tool/call/output?toolCallId=" + call, "", 200},
@@ -315,6 +423,11 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/v1/action/finish", `{"resultId":"ar-outside","status":"finish"}`, 409},
 		{"POST", "/v1/action/abort", `{"resultId":"` + o.ResultID + `"}`, 200},
 		{"POST", "/v1/action/abort", `{"resultId":"none"}`, 404},
+		{"GET", "/v1/tool/approvals", "", 200},
+		{"GET", "/v1/tool/approvals/none", "", 404},
+		{"POST", "/v1/tool/call/decide", `{"callId":"none","decision":"allow"}`, 404},
+		{"GET", "/v1/tool/approvals/permissions", "", 200},
+		{"DELETE", "/v1/tool/approvals/permissions/none", "", 404},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, strings.NewReader(c.body))
 		require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
@@ -84,7 +84,7 @@ func (a *App) invalidFiles() []invalidFile {
 
 // definitions are what the SDK of a user is made from.
 func (a *App) definitions(ctx context.Context, who actor.Actor) ([]byte, error) {
-	sets, _, err := a.Toolsets.Service.Export(ctx, who, nil)
+	sets, _, err := a.Toolsets.Service.ExportForSDK(ctx, who, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -44,13 +44,17 @@ func (c controller) register(api *httpapi.API) {
 		ID: "credit-recharge", Method: http.MethodGet, Path: "/v1/credit/recharge", Tag: "credits", Summary: "What the caller was given, newest first",
 	}, c.recharges)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "credit-report", Method: http.MethodGet, Path: "/v1/credit/report", Tag: "credits", Summary: "What the caller was charged, by tool and model",
+		ID: "credit-report", Method: http.MethodGet, Path: "/v1/credit/report", Tag: "credits", Summary: "What the caller was charged, by tool and model, or by something else",
+		Description: "With by=day there is a line for each day of the period on which something was charged. Days are those of the zone in tz, UTC when left out.",
 	}, c.report)
+	c.registerAdmin(api)
 }
 
 type reportInput struct {
 	From  time.Time `query:"from" doc:"From this moment on; all when left out"`
 	Until time.Time `query:"until" doc:"Before this moment"`
+	By    string    `query:"by" enum:"day,tool,model,toolset" doc:"What a line is; each tool of each kind of call and each model when left out"`
+	Zone  string    `query:"tz" maxLength:"64" doc:"Whose days are meant, such as Europe/Berlin; only with by=day"`
 }
 
 // Resolve refuses an empty moment, which would count as one that was left out.
@@ -65,7 +69,10 @@ func (in *reportInput) Resolve(c huma.Context) []error {
 }
 
 func (c controller) report(ctx context.Context, who actor.Actor, in *reportInput) (report.Statement, error) {
-	return c.reports.Report(ctx, who, report.Period(*in))
+	if in.By == "" && in.Zone == "" {
+		return c.reports.Report(ctx, who, report.Period{From: in.From, Until: in.Until})
+	}
+	return c.reports.ReportBy(ctx, who, report.Period{From: in.From, Until: in.Until}, report.Grouping{By: in.By, Zone: in.Zone})
 }
 
 // lotBody is a recharge on the wire. Times are milliseconds since 1970.

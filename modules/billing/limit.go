@@ -84,6 +84,11 @@ func (s *Service) limitsOf(ctx context.Context, uid string) (Limits, error) {
 // SetLimits sets what one user may spend; nil leaves it to the server's
 // settings. Every process follows within a second. It is for operators.
 func (s *Service) SetLimits(ctx context.Context, uid string, l Limits) error {
+	return s.setLimits(ctx, uid, l, func(database.Tx, time.Time) error { return nil })
+}
+
+// setLimits is SetLimits with something that is written in the same transaction.
+func (s *Service) setLimits(ctx context.Context, uid string, l Limits, also func(tx database.Tx, now time.Time) error) error {
 	for _, n := range []*money.Amount{l.Run, l.Day, l.Overdraft} {
 		if n != nil && (*n < 0 || *n > money.Max) {
 			return errs.New(errs.Invalid, "A limit cannot be negative.")
@@ -99,7 +104,11 @@ func (s *Service) SetLimits(ctx context.Context, uid string, l Limits) error {
 		if _, err := s.rows.lockUser(tx, uid, now); err != nil {
 			return err
 		}
-		return s.rows.saveLimits(tx, limitRow{UID: uid, RunLimit: l.Run, DayLimit: l.Day, Overdraft: l.Overdraft, CreatedAt: now, UpdatedAt: now})
+		err := s.rows.saveLimits(tx, limitRow{UID: uid, RunLimit: l.Run, DayLimit: l.Day, Overdraft: l.Overdraft, CreatedAt: now, UpdatedAt: now})
+		if err != nil {
+			return err
+		}
+		return also(tx, now)
 	})
 }
 

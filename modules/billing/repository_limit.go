@@ -43,6 +43,14 @@ func (repository) limits(h database.Handle, uid string) (Limits, error) {
 	return Limits{Run: row.RunLimit, Day: row.DayLimit, Overdraft: row.Overdraft}, err
 }
 
+func (r limitRow) limits() UserLimits {
+	return UserLimits{UID: r.UID, Limits: Limits{Run: r.RunLimit, Day: r.DayLimit, Overdraft: r.Overdraft}, UpdatedAt: r.UpdatedAt.UTC()}
+}
+
+func (repository) allLimits(h database.Handle, w database.Window) ([]limitRow, *int64, error) {
+	return database.Newest[limitRow](database.Unscoped(h).Where("run_limit IS NOT NULL OR day_limit IS NOT NULL OR overdraft IS NOT NULL"), w)
+}
+
 func (repository) saveLimits(tx database.Tx, row limitRow) error {
 	return database.Unscoped(tx.Handle).Clauses(replace([]string{"uid"}, "run_limit", "day_limit", "overdraft")).Create(&row).Error
 }

@@ -10,6 +10,10 @@ import (
 
 // queueLock is lockUser for a user to whom no subscription and no plan applies.
 func (repository) queueLock(b *database.Batch, uid string, now time.Time) {
+	if b.Dialect() == database.SQLite {
+		liteQueueLock(b, uid, now)
+		return
+	}
 	b.One(`WITH one AS (SELECT 1 FROM users WHERE uid = $1 AND NOT EXISTS (SELECT 1 FROM subscription_plans)
 		AND NOT EXISTS (SELECT 1 FROM subscriptions s WHERE s.uid = users.uid AND s.status = 'active'
 			AND s.lookup_key LIKE 'refly\_plus\_%' AND s.created_at > $2 AND (s.cancel_at IS NULL OR s.cancel_at > $3))
@@ -20,6 +24,10 @@ func (repository) queueLock(b *database.Batch, uid string, now time.Time) {
 // first, which must cover it. It follows queueLock, whose lock keeps recharges as
 // this statement finds them. A usage of the same call fails.
 func (repository) queueUsage(b *database.Batch, r usageRow) {
+	if b.Dialect() == database.SQLite {
+		liteQueueUsage(b, r)
+		return
+	}
 	const insert = `INSERT INTO credit_usages (usage_id, uid, amount, due_amount, usage_type, action_result_id, version, description, tool_call_id, tool_call_meta, created_at)`
 	args := []any{
 		r.UsageID, r.UID, r.Amount.String(), r.DueAmount.String(), r.UsageType, r.ActionResultID, r.Version, r.Description, r.ToolCallID, r.ToolCallMeta, r.CreatedAt,

@@ -371,6 +371,13 @@ func TestAnotherTenant(t *testing.T) {
 			// For operators; each names its user, or belongs to none.
 			"Follow": func() {}, "PlanOf": func() {}, "LimitsOf": func() {}, "SetLimits": func() {}, "Subscribe": func() {}, "Cancel": func() {}, "SetPlan": func() {}, "Plans": func() {},
 			"SetRates": func() {}, "Rates": func() {},
+			// For administrators, and what is the same for all.
+			"LimitsOfAll": func() {}, "SetLimitsBy": func() {}, "Usual": func() {},
+			"Standing": func() { // what others spent is not his
+				if got, err := s.Standing(t.Context(), actor.Actor{UID: "u-dave"}); err != nil || got.Spent != 0 || got.Held != 0 || got.Plan != billing.FreePlan {
+					t.Errorf("%+v, %v", got, err)
+				}
+			},
 			"Charge": func() { // a charge for carol cannot touch alice's credits
 				if _, err := charge(t, s, billing.Charge{UID: carol.UID, Toolset: "demo", Tool: "x", Global: true, Price: credit}); err != nil {
 					t.Fatal(err)

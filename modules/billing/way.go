@@ -43,9 +43,6 @@ func (w *ways) learn(uid string, plans, ordinary bool) {
 // learn remembers whether the next such call of a user, whose money is locked, is an
 // ordinary one: paid by the recharge that expires first.
 func (s *Service) learn(tx database.Tx, who payer, price money.Amount) error {
-	if tx.Dialect() != database.Postgres {
-		return nil
-	}
 	lots, err := s.rows.live(tx.Handle, who.UID, s.now())
 	s.ways.learn(who.UID, who.Plans, !who.Plus && len(lots) > 0 && lots[0].Balance >= price)
 	return err

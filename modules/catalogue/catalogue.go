@@ -23,9 +23,10 @@ type Tool struct {
 	toolset.ToolDefinition
 
 	Toolset string
-	// Function is the name of its function. Method is that of its class method,
-	// with the class in front; empty where the SDK does not have it.
-	Function, Method string
+	// Function is the name of its function, and Call how lines call it: by that
+	// name, or as server.tool. Method is that of its class method, with the class
+	// in front; empty where the SDK does not have it.
+	Function, Call, Method string
 }
 
 // Catalogue is a set of tools. It never changes and is safe for use by many.
@@ -43,12 +44,13 @@ type Catalogue struct {
 // the SDK, by the keys of toolsets.
 func New(sets []toolset.Definition, classes map[string]sdkbundle.Class) *Catalogue {
 	sets = toolset.ForCode(sets)
-	names := Names(sandbox.Python, sets)
+	names := name(sandbox.Python, sets)
 	c := &Catalogue{classes: classes}
 	for _, set := range sets {
 		class, has := classes[set.Key]
 		for _, d := range set.Tools {
-			t := Tool{ToolDefinition: d, Toolset: set.Key, Function: names[Ref{set.Key, d.Name}]}
+			ref := Ref{set.Key, d.Name}
+			t := Tool{ToolDefinition: d, Toolset: set.Key, Function: names.functions[ref], Call: names.shown(ref)}
 			if method := class.Methods[d.Name]; has && method != "" {
 				t.Method = class.Name + "." + method
 			}
@@ -62,18 +64,31 @@ func New(sets []toolset.Definition, classes map[string]sdkbundle.Class) *Catalog
 // Stubs are the functions of the toolsets' tools for programs in a language.
 func Stubs(l sandbox.Language, sets []toolset.Definition) []sandbox.Stub {
 	sets = toolset.ForCode(sets)
-	names := Names(l, sets)
+	names := name(l, sets)
 	var stubs []sandbox.Stub
 	for _, set := range sets {
 		for _, d := range set.Tools {
 			made := stub.New(l, stub.Tool{
-				Name: d.Name, Toolset: set.Key, Description: d.Description, Schema: d.InputSchema, Returns: signature.Result(d.OutputSchema),
+				Name: d.Name, Toolset: set.Key, Description: d.Description, Schema: d.InputSchema, Returns: signature.Result(d.OutputSchema), Plain: d.Plain,
 			})
-			made.Identifier = names[Ref{set.Key, d.Name}]
+			ref := Ref{set.Key, d.Name}
+			made.Identifier, made.Space, made.Member = names.functions[ref], names.dotted[ref].space, names.dotted[ref].member
+			if d.Plain {
+				typed(&made, d)
+			}
 			stubs = append(stubs, made)
 		}
 	}
 	return stubs
+}
+
+// typed adds the types of a plain function.
+func typed(s *sandbox.Stub, d toolset.ToolDefinition) {
+	types := signature.Types(d.InputSchema)
+	for i, p := range s.Parameters {
+		s.Parameters[i].Type = types[p.Name]
+	}
+	s.Returns = signature.Result(d.OutputSchema)
 }
 
 // Tools lists the tools of one toolset.
@@ -92,7 +107,7 @@ func (t Tool) compact() signature.Tool {
 }
 
 // Signature is how the function is called and what it returns.
-func (t Tool) Signature() string { return signature.Signature(t.Function, t.compact()) }
+func (t Tool) Signature() string { return signature.Signature(t.Call, t.compact()) }
 
 // Line is the signature with a comment: what the tool does and, where its class
 // method has another name, that name.

@@ -23,7 +23,7 @@ func (c *Catalogue) Help(ctx context.Context, name string) (string, error) {
 	}
 	names := make([]string, len(found))
 	for i, t := range found {
-		names[i] = t.Function + " of " + t.Toolset
+		names[i] = t.Call + " of " + t.Toolset
 	}
 	return "", errs.Newf(errs.Invalid, "There is more than one tool %q.", name).Do("Ask for one of: " + strings.Join(names, ", ") + ".")
 }
@@ -34,7 +34,7 @@ func (c *Catalogue) named(name string) []Tool {
 	var found []Tool
 	for _, t := range c.tools {
 		switch name {
-		case t.Function:
+		case t.Function, t.Call:
 			return []Tool{t}
 		case t.Name, t.Method, t.Toolset + "." + t.Name, t.Toolset + "." + t.Function:
 			found = append(found, t)
@@ -48,7 +48,7 @@ func (c *Catalogue) near(name string) string {
 	var names []string
 	for _, t := range c.Find(name) {
 		if len(names) < 5 {
-			names = append(names, t.Function)
+			names = append(names, t.Call)
 		}
 	}
 	if len(names) == 0 {

@@ -49,3 +49,38 @@ func TestNames(t *testing.T) {
 	require.Equal(t, map[catalogue.Ref]string{{"x", "print"}: "print", {"x", "for"}: "for_tool"},
 		catalogue.Names(sandbox.Bash, []toolset.Definition{set("x", "print", "for")}), "other languages have other words")
 }
+
+// Tools of a server have a second name with a dot, in which lines show them, in
+// programs and in answers; one that is named as a module is shown without it.
+func TestNamesOfServers(t *testing.T) {
+	t.Parallel()
+	sets := []toolset.Definition{
+		set("my-hub", "my-hub__list", "my-hub__for", "my-hub__a-b", "my-hub__a_b"), set("time", "time__now"), set("str", "str__cut"),
+		set("mail", "my_hub", "send"), set("plain", "find"),
+	}
+	sets[4].Tools[0].As, sets[4].Tools[0].Plain = "search_all", true
+	sets[4].Tools[0].InputSchema = []byte(`{"type":"object","required":["q","file_name_title"],"properties":{"q":{"type":"string"},"file_name_title":{"type":"string"},"n":{"type":"integer","default":3}}}`)
+	c := catalogue.New(sets, nil)
+	require.Equal(t, []string{"my_hub.list() -> Any", "my_hub.for_tool() -> Any", "my_hub.a_b() -> Any", "my_hub.a_b_2() -> Any"}, c.Lines("my-hub"))
+	require.Equal(t, []string{"time__now() -> Any"}, c.Lines("time"), "an import takes the name")
+	require.Equal(t, []string{"str__cut() -> Any"}, c.Lines("str"), "nothing takes a type away")
+	require.Equal(t, []string{"mail_my_hub() -> Any", "send() -> Any"}, c.Lines("mail"), "a server's name is taken")
+	require.Equal(t, []string{"search_all(q: str, n?: int) -> Any"}, c.Lines("plain"))
+	for _, name := range []string{"my_hub.list", "my-hub__list", "my_hub__list", "my-hub.my-hub__list"} {
+		text, err := c.Help(t.Context(), name)
+		require.NoError(t, err, name)
+		require.Contains(t, text, "my-hub: my_hub.list(")
+	}
+	_, err := c.Help(t.Context(), "hub.lisst list")
+	require.ErrorContains(t, err, "There is no tool")
+	require.Contains(t, c.Search("list"), "my_hub.list() -> Any  # [my-hub]")
+
+	found := map[string]sandbox.Stub{}
+	for _, s := range catalogue.Stubs(sandbox.Python, sets) {
+		found[s.Identifier] = s
+	}
+	require.Equal(t, []string{"my_hub", "list"}, []string{found["my_hub__list"].Space, found["my_hub__list"].Member})
+	require.Equal(t, []string{"time", "now"}, []string{found["time__now"].Space, found["time__now"].Member})
+	require.Empty(t, found["str__cut"].Space)
+	require.Equal(t, []sandbox.Parameter{{Name: "q", Required: true, Type: "str"}, {Name: "n", Type: "int", Default: []byte("3")}}, found["search_all"].Parameters)
+}

@@ -1,14 +1,18 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
@@ -35,10 +39,12 @@ func stable(text string) string {
 	for _, r := range []struct{ form, with string }{
 		{`rf_\w{20,}`, "rf_0123456789abcdefghijABCDEFGHIJ01"},
 		{`rf_\w{9}"`, `rf_012345678"`},
-		{`\b(u|ak|ar|ts|cr|re)-[a-z0-9]{24}`, "$1-000000000000000000000000"},
+		{`\b(u|ak|ar|ts|cr|re|us)-[a-z0-9]{24}`, "$1-000000000000000000000000"},
 		{`cr-daily-(u-0+)-\d{8}`, "cr-daily-$1-20260131"},
 		{`ptc:[0-9a-f-]{36}`, "ptc:00000000-0000-4000-8000-000000000000"},
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "2026-01-31T12:00:00Z"},
+		{`(code|invite)=[A-Z2-7]{26}`, "$1=ABCDEFGHIJKLMNOPQRSTUVWXYZ"},
+		{`http://localhost:\d+`, "http://localhost:5800"},
 		{`ey[\w-]+\.[\w-]+\.[\w-]+`, "eyJhbGciOi….…"},
 		{`"go": "go[^"]+"`, `"go": "go1.26"`},
 		{`"platform": "[^"]+"`, `"platform": "linux/amd64"`},
@@ -63,12 +69,16 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"user", "list"},
 		{"user", "show", "anna"},
 		{"user", "token", "anna"},
+		{"user", "invite"},
+		{"console", "--user", "anna"},
 		{"key", "list", "--user", "anna"},
 		{"key", "show", key[0]},
 		{"key", "delete", key[0], "--yes"},
 		{"toolset", "apply", "--file", "../../configs/toolsets"},
 		{"toolset", "list"},
 		{"toolset", "show", "demo"},
+		{"tool", "mark", "demo", "get_weather"},
+		{"tool", "list"},
 		{"toolset", "import", "--openapi", "../connector/rest/openapi/testdata/pets.yaml", "--name", "pets"},
 		{"toolset", "delete", "pets", "--yes"},
 		{"run", "list", "--user", "admin"},
@@ -85,6 +95,24 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"credit", "limit", "--user", "anna", "--run", "5"},
 		{"credit", "rate", "composio", "--standard", "0.299", "--premium", "0.897"},
 		{"credit", "verify"},
+		{"mcp", "add", "docs", "--url", mcpServer(t), "--egress", "127.0.0.0/8", "--price", "0.5"},
+		{"mcp", "list"},
+		{"mcp", "test", "docs"},
+		{"mcp", "tools", "docs"},
+		{"mcp", "pin", "docs"},
+		{"mcp", "price", "docs", "2", "--tool", "search"},
+		{"mcp", "show", "docs"},
+		{"mcp", "unpin", "docs"},
+		{"mcp", "remove", "docs", "--yes"},
+		{"mcp", "import", file(t, "client.json", `{"mcpServers": {"files": {"command": "server-filesystem"}, "old": {"type": "sse", "url": "https://mcp.example.com/sse"}}}`)},
+		{"mcp", "apply", file(t, "mcp.yaml", "servers: {web: {url: 'https://mcp.example.com/mcp', oauth: true}}")},
+		{"mcp", "connect", "web", "--user", "anna"},
+		{"knowledge", "add", "testdata/handbook", "--shared", "--collection", "handbook"},
+		{"knowledge", "list", "--shared"},
+		{"knowledge", "show", "testdata/handbook/heating.md", "--shared", "--collection", "handbook"},
+		{"knowledge", "stats", "--shared"},
+		{"knowledge", "remove", "testdata/handbook/heating.md", "--shared", "--collection", "handbook", "--yes"},
+		{"knowledge", "clear", "handbook", "--shared", "--yes"},
 		{"audit"},
 		{"ptc", "explain", "--uid", "u-1", "--toolsets", "demo"},
 		{"user", "create", "ben", "--email", "ben@example.com"},
@@ -93,6 +121,27 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"migrate", "status"},
 		{"migrate", "down"},
 	}
+}
+
+// mcpServer is the address of an MCP server with one tool.
+func mcpServer(t *testing.T) string {
+	t.Helper()
+	docs := mcp.NewServer(&mcp.Implementation{Name: "docs", Version: "1"}, nil)
+	docs.AddTool(&mcp.Tool{Name: "search", Description: "Searches the documents.", InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}}}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{}, nil
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return docs }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// file is a file of the test's.
+func file(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
 }
 
 // keyIDs are the ids of the keys of a user.
@@ -111,7 +160,7 @@ func keyIDs(t *testing.T, env []string, user string) []string {
 func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key")
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key", "SIGNUP=invite")
 	s := serving(t, env)
 	var done struct {
 		Data struct{ ToolCalls []struct{ CallID string } }
@@ -168,7 +217,7 @@ func TestLongAnswersForScriptsKeepTheirShape(t *testing.T) {
 
 // nameOf is the command of a line, without what it is given.
 func nameOf(args []string) string {
-	groups := "key user toolset run credit migrate ptc demo tools"
+	groups := "key user toolset run credit migrate ptc demo tools mcp knowledge"
 	if strings.Contains(groups, args[0]) {
 		return args[0] + "-" + args[1]
 	}

@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli/approval"
 	"github.com/portico-run/portico/modules/cli/credits"
+	"github.com/portico-run/portico/modules/cli/knowledge"
+	"github.com/portico-run/portico/modules/cli/mcp"
 	"github.com/portico-run/portico/modules/cli/shell"
 )
 
@@ -62,8 +65,8 @@ server was started.
 	root.AddCommand(
 		c.Command(shell.Spec{Use: "serve", Short: "Start the server", Example: "portico serve"}, c.serve),
 		c.demo(), c.doctor(), c.config(), c.migrate(),
-		c.key(), c.user(), c.toolset(), c.run(), credits.New(c.Shell),
-		c.ptc(), c.audit(), c.tools(), c.scripted(), c.version(),
+		c.console(), c.key(), c.user(), c.toolset(), mcp.New(c.Shell), approval.New(c.Shell), c.run(), credits.New(c.Shell), knowledge.New(c.Shell),
+		c.ptc(), c.audit(), c.tool(), c.tools(), c.stubs(), c.scripted(), c.version(),
 	)
 	return root
 }

@@ -114,6 +114,7 @@ func TestDeletedRunsLeaveTheBooksBalanced(t *testing.T) {
 		require.Equal(t, charged, good(t, env, "credit", "report", "--user", "admin"))
 		good(t, env, "credit", "verify")
 		good(t, env, "user", "create", "anna")
+		good(t, env, "user", "role", "anna", "admin") // one stays
 		refusedTo(t, env, "charges: 1", "user", "delete", "admin", "--yes")
 	})
 }

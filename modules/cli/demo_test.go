@@ -58,7 +58,7 @@ func TestScriptedModelIsServed(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, []string{"scripted", "--script", "../../modules/demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
+		ended <- cli.Main(ctx, []string{"scripted", "--script", "../../dev/demo/agent.yaml", "--listen", "127.0.0.1:0"}, nil, in, in)
 		_ = in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -114,4 +114,23 @@ func atoi(t *testing.T, text string) int {
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err)
 	return n
+}
+
+// Every step of the demonstration of tools works.
+func TestDemoOfTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	env := append(apptest.Environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error")
+	code, out, errs := portico(t, env, "demo", "tools")
+	require.Equal(t, 0, code, errs+out)
+	for want, times := range map[string]int{
+		"['Rome', 'Oslo']": 1, "['Hello.', 'Hello.']": 1, "save_note 404": 1, "Did you mean get_weather?": 1, "rlm_exec 403": 1, "   Rome Hello.\n": 1,
+		"Saturday {'closed': False, 'open': '08:00 to 18:00'}": 1, "Refused: \"Someday\" is not a day of the week": 1,
+		"added 3 documents with": 1, "Heating, The ashes: Ashes go into the iron bucket": 1, "second hook from the door [1]. ['Arriving']": 1,
+		"Nothing in the knowledge store answers this question.": 1,
+		"search_knowledge finds: Auth patterns":                 1, "as Markdown: # Auth patterns": 1, "answers as before: Hello.": 1,
+		"A tool that nobody registered: 404": 1, "is refused: 404": 1,
+	} {
+		require.Equal(t, times, strings.Count(out, want), "%s in\n%s", want, out)
+	}
 }

@@ -107,7 +107,7 @@ func TestFirstMinutes(t *testing.T) {
 	printed, stop := o.serve()
 	require.Contains(t, printed, " answers on "+url+" ("+listen+")")
 	require.Contains(t, printed, "with the database sqlite:"+filepath.Join(o.dir, "data", "portico.db")+"\n", "a path is whole, whatever .env says")
-	require.Equal(t, 3, strings.Count(printed, url), "each address that is printed is that of the server:\n%s", printed)
+	require.Equal(t, 4, strings.Count(printed, url), "each address that is printed is that of the server:\n%s", printed)
 	_, rest, _ := strings.Cut(printed, "shown again:\n\n  ")
 	key, _, _ := strings.Cut(rest, "\n")
 	_, line, _ := strings.Cut(printed, "in another terminal: a program with twelve tool calls, live\n")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,13 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/cli"
+	"github.com/portico-run/portico/modules/cli/demos"
 )
 
 // asProgram makes this program the product's.
 const asProgram = "PORTICO_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	// The demonstration starts this program as its MCP server, with no environment.
+	if os.Getenv(asProgram) != "" || slices.Equal(os.Args[1:], demos.HoursCommand()) {
 		os.Exit(cli.Program(os.Args[1:], os.Environ, os.Setenv, os.Stdout, os.Stderr)) //nolint:forbidigo // this is main
 	}
 	os.Exit(m.Run())

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/demos"
 	"github.com/portico-run/portico/modules/cli/shell"
@@ -85,7 +86,11 @@ func (c *cli) demo() *cobra.Command {
 	s := shell.Spec{Use: "agent", Short: "Let an agent with a scripted model write programs, and compare with plain tool calls", Example: "portico demo agent --chart chart.png"}
 	agent := c.Command(s, func(cmd *cobra.Command, _ []string) error { return show().Agent(cmd.Context(), picture) })
 	agent.Flags().StringVar(&picture, "chart", "data/demo-chart.png", "where to save the chart")
-	d.AddCommand(agent)
+	tools := c.Command(shell.Spec{Use: "tools", Short: "Bring tools from anywhere into programs, step by step", Example: "portico demo tools"},
+		func(cmd *cobra.Command, _ []string) error { return show().Tools(cmd.Context()) })
+	hours := c.Command(shell.Spec{Use: "hours", Short: "Be the MCP server of the demonstration of tools", Example: "portico demo hours"},
+		func(cmd *cobra.Command, _ []string) error { return demo.ServeHours(cmd.Context()) })
+	d.AddCommand(agent, tools, hours)
 	return d
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,12 +26,13 @@ type keyBody struct {
 	CreatedAt  time.Time  `json:"createdAt"`
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	ExpiresAt  *time.Time `json:"expiresAt"`
+	Scopes     []string   `json:"scopes"`
 }
 
 func toKey(k account.Key, user string) keyBody {
 	return keyBody{
 		ID: k.ID, Name: k.Name, User: user, UID: k.UID, Prefix: k.Prefix,
-		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt,
+		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names(),
 	}
 }
 
@@ -44,7 +46,7 @@ func (c *cli) key() *cobra.Command {
 				}
 				return c.Answer(toKey(k, user.Name), c.Table("", func(w io.Writer) {
 					fmt.Fprintf(w, "id\t%s\nname\t%s\nuser\t%s\nbegins with\t%s\n", k.ID, k.Name, user.Name, k.Prefix)
-					fmt.Fprintf(w, "created\t%s\nlast used\t%s\nexpires\t%s\n", shell.Moment(&k.CreatedAt), shell.Moment(k.LastUsedAt), shell.Moment(k.ExpiresAt))
+					fmt.Fprintf(w, "created\t%s\nlast used\t%s\nexpires\t%s\nmay\t%s\n", shell.Moment(&k.CreatedAt), shell.Moment(k.LastUsedAt), shell.Moment(k.ExpiresAt), may(k.Rights))
 				}))
 			})
 		})
@@ -71,6 +73,7 @@ func keyByID(ctx context.Context, a *app.App, id string) (k account.Key, user ac
 func (c *cli) keyCreate() *cobra.Command {
 	var user, name string
 	var days int
+	var scopes []string
 	s := shell.Spec{Use: "create", Short: "Create an API key; it is shown this once", Example: "portico key create --user admin --days 30", JSON: true}
 	create := c.Command(s, func(cmd *cobra.Command, _ []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
@@ -78,7 +81,7 @@ func (c *cli) keyCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k, plain, err := a.Accounts.Service.CreateKey(ctx, actor.Actor{UID: u.UID, Scope: actor.Full}, name, days)
+			k, plain, err := a.Accounts.Service.CreateKey(ctx, actor.Actor{UID: u.UID, Scope: actor.Full}, name, days, scopes...)
 			if err != nil {
 				return err
 			}
@@ -90,8 +93,17 @@ func (c *cli) keyCreate() *cobra.Command {
 	create.Flags().StringVar(&user, "user", "", "name of the user it belongs to")
 	create.Flags().StringVar(&name, "name", "made on the command line", "name of the key")
 	create.Flags().IntVar(&days, "days", 0, "days it lives; 0 for ever")
+	create.Flags().StringSliceVar(&scopes, "scope", nil, "what it may do: read, run (programs, agents and tools), tools; everything when left out")
 	shell.Required(create, "user")
 	return create
+}
+
+// may says what a key may do.
+func may(r actor.Rights) string {
+	if r == 0 {
+		return "everything"
+	}
+	return r.String()
 }
 
 func (c *cli) keyList() *cobra.Command {
@@ -123,9 +135,9 @@ func (c *cli) keyList() *cobra.Command {
 			for i, k := range keys {
 				bodies[i] = toKey(k, names[k.UID])
 			}
-			return c.Answer(bodies, c.Table("ID | USER | NAME | BEGINS WITH | CREATED | LAST USED | EXPIRES", func(w io.Writer) {
+			return c.Answer(bodies, c.Table("ID | USER | NAME | BEGINS WITH | CREATED | LAST USED | EXPIRES | SCOPES", func(w io.Writer) {
 				for _, k := range bodies {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.User, k.Name, k.Prefix, shell.Moment(&k.CreatedAt), shell.Moment(k.LastUsedAt), shell.Moment(k.ExpiresAt))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.User, k.Name, k.Prefix, shell.Moment(&k.CreatedAt), shell.Moment(k.LastUsedAt), shell.Moment(k.ExpiresAt), strings.Join(k.Scopes, ","))
 				}
 			}))
 		})

@@ -61,7 +61,7 @@ func (c *cli) runList() *cobra.Command {
 		if limit < 1 || limit > httpapi.MaxPageSize {
 			return fmt.Errorf("--limit is a number from 1 to %d: %w", httpapi.MaxPageSize, shell.ErrUsage)
 		}
-		page, err := a.Runs.Service.List(ctx, user, httpapi.PageQuery{Limit: limit})
+		page, err := a.Runs.Service.List(ctx, user, run.Filter{}, httpapi.PageQuery{Limit: limit})
 		if err != nil {
 			return err
 		}

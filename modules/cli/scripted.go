@@ -15,7 +15,7 @@ import (
 // scripted holds the command that serves a scripted model.
 func (c *cli) scripted() *cobra.Command {
 	var file, listen string
-	serve := c.Command(shell.Spec{Use: "scripted", Short: "Serve a model that follows a script, to work without a provider", Example: "portico scripted --script modules/demo/agent.yaml"}, func(cmd *cobra.Command, _ []string) error {
+	serve := c.Command(shell.Spec{Use: "scripted", Short: "Serve a model that follows a script, to work without a provider", Example: "portico scripted --script dev/demo/agent.yaml"}, func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		script, err := scripted.Load(file)
@@ -30,7 +30,7 @@ func (c *cli) scripted() *cobra.Command {
 		<-ctx.Done()
 		return end()
 	})
-	serve.Flags().StringVar(&file, "script", "", "the script, such as modules/demo/agent.yaml")
+	serve.Flags().StringVar(&file, "script", "", "the script, such as dev/demo/agent.yaml")
 	serve.Flags().StringVar(&listen, "listen", "127.0.0.1:5802", "address to serve on")
 	shell.Required(serve, "script")
 	return serve

@@ -60,6 +60,25 @@ func (c *cli) showFirst(key account.Plaintext) {
 	}
 }
 
+// showLink prints a link that signs the first user in, where whoever starts the
+// server tries it: in development, on their own machine. Without that user, or when
+// the user is disabled, there is none.
+func (c *cli) showLink(ctx context.Context, a *app.App, url string) {
+	if a.Config.Server.Mode != configs.Development || !configs.IsLoopback(url) {
+		return
+	}
+	u, err := a.Accounts.Service.UserByName(ctx, app.FirstUser)
+	if err != nil || u.Disabled {
+		return
+	}
+	link, _, err := a.SignIn.Service.LinkAt(ctx, url, u)
+	if err != nil {
+		a.Logger.WarnContext(ctx, "no link to sign in was made", "error", err)
+		return
+	}
+	fmt.Fprintf(c.Stdout, "\nOpen the console with this link, once, within five minutes (`%s console` prints another):\n\n  %s\n", program(), link)
+}
+
 // program is how the command line calls this program.
 func program() string {
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
@@ -86,6 +105,7 @@ func (c *cli) welcome(ctx context.Context, a *app.App, addr net.Addr, key accoun
 	if err := demos.Loaded(ctx, a); err != nil {
 		fmt.Fprintf(c.Stdout, "\n%s\n", shell.Explain(err))
 	}
+	c.showLink(ctx, a, url)
 	fmt.Fprintf(c.Stdout, `
 Next:
 

@@ -21,6 +21,7 @@ type userBody struct {
 	Name      string    `json:"name"`
 	Email     string    `json:"email"`
 	Disabled  bool      `json:"disabled"`
+	Role      string    `json:"role"`
 	CreatedAt time.Time `json:"createdAt"`
 	// From is where a user comes from that a host's token made.
 	From *fromBody `json:"from"`
@@ -46,7 +47,7 @@ type holdingBody struct {
 }
 
 func toUser(u account.User) userBody {
-	body := userBody{UID: u.UID, Name: u.Name, Email: u.Email, Disabled: u.Disabled, CreatedAt: u.CreatedAt}
+	body := userBody{UID: u.UID, Name: u.Name, Email: u.Email, Disabled: u.Disabled, Role: u.Role(), CreatedAt: u.CreatedAt}
 	if u.From != nil {
 		body.From = &fromBody{u.From.Issuer, u.From.Tenant, u.From.Subject}
 	}
@@ -69,6 +70,7 @@ func (u userBody) origin() string {
 
 func (c *cli) user() *cobra.Command {
 	return c.Group("user", "Users", c.userCreate(), c.userList(), c.userShow(), c.userDelete(), c.userToken(),
+		c.userRole(), c.userPassword(), c.userInvite(),
 		c.disable(shell.Spec{Use: "disable NAME", Short: "Refuse every credential of a user", Example: "portico user disable anna"}, true),
 		c.disable(shell.Spec{Use: "enable NAME", Short: "Take the credentials of a disabled user again", Example: "portico user enable anna"}, false))
 }
@@ -84,9 +86,9 @@ func (c *cli) userList() *cobra.Command {
 			for i, u := range users {
 				bodies[i] = toUser(u)
 			}
-			return c.Answer(bodies, c.Table("UID | NAME | EMAIL | CREATED | STATE | FROM", func(w io.Writer) {
+			return c.Answer(bodies, c.Table("UID | NAME | EMAIL | CREATED | STATE | ROLE | FROM", func(w io.Writer) {
 				for _, u := range bodies {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.UID, u.Name, u.Email, shell.Moment(&u.CreatedAt), u.state(), u.origin())
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.UID, u.Name, u.Email, shell.Moment(&u.CreatedAt), u.state(), u.Role, u.origin())
 				}
 			}))
 		})
@@ -106,7 +108,7 @@ func (c *cli) userShow() *cobra.Command {
 				body.Has = append(body.Has, holdingBody(h))
 			}
 			return c.Answer(body, c.Table("", func(w io.Writer) {
-				fmt.Fprintf(w, "uid\t%s\nname\t%s\nemail\t%s\ncreated\t%s\nstate\t%s\nfrom\t%s\n", u.UID, u.Name, u.Email, shell.Moment(&u.CreatedAt), body.state(), body.origin())
+				fmt.Fprintf(w, "uid\t%s\nname\t%s\nemail\t%s\ncreated\t%s\nstate\t%s\nrole\t%s\nfrom\t%s\n", u.UID, u.Name, u.Email, shell.Moment(&u.CreatedAt), body.state(), body.Role, body.origin())
 				for _, h := range held {
 					fmt.Fprintf(w, "%s\t%d\n", h.What, h.Count)
 				}

@@ -6,9 +6,11 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/httpapi"
@@ -22,13 +24,15 @@ var referencePage string
 
 // Deps is what the module needs.
 type Deps struct {
-	API     *httpapi.API // whose document is shown
+	API     *httpapi.API // whose document is shown, and which the console asks
 	Version string
+	Path    string // where the console is; empty for none
+	Logger  *slog.Logger
 }
 
-// Module is the wired package. Its pages are whole: they load nothing, from
-// here or elsewhere.
+// Module is the wired package.
 type Module struct {
+	deps      Deps
 	start     startBody
 	home      func() ([]byte, error)
 	reference func() ([]byte, error)
@@ -52,8 +56,8 @@ func New(d Deps) *Module {
 		Name: "Portico", Version: d.Version, Reference: "/docs", OpenAPI: "/openapi.json", Live: "/healthz", Ready: "/readyz", Metrics: "/metrics",
 	}
 	return &Module{
-		start: start,
-		home:  sync.OnceValues(func() ([]byte, error) { return render(homePage, start) }),
+		deps: d, start: start,
+		home: sync.OnceValues(func() ([]byte, error) { return render(homePage, start) }),
 		reference: sync.OnceValues(func() ([]byte, error) {
 			text, err := d.API.OpenAPI()
 			if err != nil {
@@ -68,16 +72,36 @@ func New(d Deps) *Module {
 	}
 }
 
+// Handler serves the console below its path, and the API everywhere else.
+func (m *Module) Handler() (http.Handler, error) {
+	if m.deps.Path == "" {
+		return m.deps.API, nil
+	}
+	console, err := handler(m.deps, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(m.deps.Path+"/", console)
+	mux.Handle(m.deps.Path, console)
+	mux.Handle("/", m.deps.API)
+	return mux, nil
+}
+
 // Register adds the routes.
 func (m *Module) Register(api *httpapi.API) {
 	const tag = "server"
 	api.Raw(httpapi.Operation{
 		ID: "start", Method: http.MethodGet, Path: "/", Tag: tag, Access: httpapi.Public, Summary: "Where to begin",
-		Description: "A page for browsers, which say that they accept text/html, and JSON for all others.",
+		Description: "Browsers, which say that they accept text/html, go to the console, or see a page where there is none; JSON for all others.",
 		Raw:         httpapi.Description{Answers: []any{httpapi.Envelope[startBody]{}}, Media: examplePage()},
 	}, func(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
 		w.Header().Add("Vary", "Accept")
 		if strings.Contains(r.Header.Get("Accept"), pageMedia) {
+			if m.deps.Path != "" {
+				http.Redirect(w, r, m.deps.Path+"/runs", http.StatusSeeOther)
+				return nil
+			}
 			return show(w, m.home)
 		}
 		return httpapi.Write(w, m.start)

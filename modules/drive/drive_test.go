@@ -34,6 +34,10 @@ func (canvases) CanvasOwned(_ context.Context, _ database.Handle, uid, canvasID 
 	return strings.HasPrefix(canvasID, uid), nil
 }
 
+func (canvases) CanvasIdle(context.Context, actor.Actor, string) error { return nil }
+
+func (canvases) DeleteCanvas(context.Context, actor.Actor, string) error { return nil }
+
 // broken is a storage that fails when it is told to.
 type broken struct {
 	objectstore.Store
@@ -302,14 +306,22 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		file := f.save(t, anna, "hers.txt", "secret", false)
 		foreign := drive.Content{CanvasID: anna.UID, Name: "hers.txt", Body: strings.NewReader("x"), Replace: true, Source: drive.Manual}
 		tries := map[string]func() error{
-			"Upload": func() error { _, err := f.Upload(t.Context(), ben, foreign); return err },
-			"Save":   func() error { _, err := f.Save(t.Context(), ben, foreign); return err },
-			"Get":    func() error { _, err := f.Get(t.Context(), ben, file.FileID); return err },
-			"Find":   func() error { _, err := f.Find(t.Context(), ben, anna.UID, "hers.txt"); return err },
-			"Open":   func() error { _, _, err := f.Open(t.Context(), ben, file.FileID); return err },
-			"Read":   func() error { _, _, err := f.Read(t.Context(), ben, file.FileID, 100); return err },
-			"Link":   func() error { _, err := f.Link(t.Context(), ben, file.FileID, 0); return err },
-			"Delete": func() error { return f.Delete(t.Context(), ben, file.FileID) },
+			"Upload":       func() error { _, err := f.Upload(t.Context(), ben, foreign); return err },
+			"Save":         func() error { _, err := f.Save(t.Context(), ben, foreign); return err },
+			"Get":          func() error { _, err := f.Get(t.Context(), ben, file.FileID); return err },
+			"Find":         func() error { _, err := f.Find(t.Context(), ben, anna.UID, "hers.txt"); return err },
+			"Open":         func() error { _, _, err := f.Open(t.Context(), ben, file.FileID); return err },
+			"Read":         func() error { _, _, err := f.Read(t.Context(), ben, file.FileID, 100); return err },
+			"Link":         func() error { _, err := f.Link(t.Context(), ben, file.FileID, 0); return err },
+			"Delete":       func() error { return f.Delete(t.Context(), ben, file.FileID) },
+			"Preview":      func() error { _, _, err := f.Preview(t.Context(), ben, file.FileID); return err },
+			"DeleteCanvas": func() error { return f.DeleteCanvas(t.Context(), ben, anna.UID, true) },
+			"Usage": func() error {
+				used, _, err := f.Usage(t.Context(), ben)
+				require.NoError(t, err)
+				require.Zero(t, used)
+				return drive.ErrMissing
+			},
 			"List": func() error {
 				files, err := f.List(t.Context(), ben, anna.UID, httpapi.PageQuery{PageSize: 10})
 				require.NoError(t, err)

@@ -8,15 +8,24 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
 )
 
-// Canvases says whose a canvas is.
+// Canvases says whose a canvas is, and takes it away.
 type Canvases interface {
 	CanvasOwned(ctx context.Context, h database.Handle, uid, canvasID string) (bool, error)
+	// CanvasIdle fails while a run of the canvas has not ended.
+	CanvasIdle(ctx context.Context, a actor.Actor, canvasID string) error
+	DeleteCanvas(ctx context.Context, a actor.Actor, canvasID string) error
+}
+
+// Tables reads the first rows of a Parquet file for a user.
+type Tables interface {
+	Head(ctx context.Context, a actor.Actor, parquet []byte, rows int) (Table, error)
 }
 
 // Settings are the limits of files.
@@ -35,6 +44,8 @@ type Deps struct {
 	DB       *database.DB
 	Objects  objectstore.Store
 	Canvases Canvases
+	// Tables reads tables for previews.
+	Tables Tables
 	// Elsewhere is how many bytes of the quota the user's files take that are
 	// not of this module; nil for none.
 	Elsewhere func(h database.Handle, uid string) (int64, error)
@@ -58,7 +69,7 @@ func New(d Deps) (*Module, error) {
 		return nil, fmt.Errorf("key of links: %w", err)
 	}
 	return &Module{Service: &Service{
-		db: d.DB, objects: d.Objects, canvases: d.Canvases, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKey: key,
+		db: d.DB, objects: d.Objects, canvases: d.Canvases, tables: d.Tables, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKey: key,
 	}}, nil
 }
 
@@ -81,6 +92,16 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "delete-drive-file", Method: http.MethodPost, Path: "/v1/drive/file/delete", Tag: "drive", Summary: "Delete a file for good",
 		Errors: []errs.Code{errs.FileMissing},
 	}, c.remove)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "preview-drive-file", Method: http.MethodGet, Path: "/v1/drive/file/preview/{fileId}", Tag: "drive", Summary: "What is at the beginning of a file",
+		Description: "The first 100 rows of a table (CSV or Parquet), or the first 64 KiB of a text, as data: nothing in it is for a browser to render.",
+		Errors:      []errs.Code{errs.FileMissing, errs.TooLarge},
+	}, c.preview)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "delete-canvas", Method: http.MethodDelete, Path: "/v1/canvas/{canvasId}", Tag: "canvas", Summary: "Delete a canvas of yours, with its files",
+		Description: "Its runs stay. One that has files is deleted with force=true only, and one whose runs have not ended is not.",
+		Errors:      []errs.Code{errs.CanvasMissing, errs.Conflict},
+	}, c.removeCanvas)
 	api.Raw(httpapi.Operation{
 		ID: "download-drive-file", Method: http.MethodGet, Path: "/v1/drive/file/content/{fileId}", Tag: "drive", Summary: "A file's content",
 		Raw: content, Errors: []errs.Code{errs.FileMissing},

@@ -105,3 +105,9 @@ func (repository) list(h database.Handle, uid, canvasID string, w database.Windo
 	}
 	return database.Newest[row](q, w)
 }
+
+// ofCanvas lists what is in a canvas, names that are reserved left out.
+func (repository) ofCanvas(h database.Handle, uid, canvasID string, limit int) ([]row, error) {
+	var rows []row
+	return rows, database.Scoped(h, uid).Where("canvas_id = ? AND storage_key IS NOT NULL AND deleted_at IS NULL", canvasID).Order("pk").Limit(limit).Find(&rows).Error
+}

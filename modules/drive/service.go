@@ -18,6 +18,7 @@ type Service struct {
 	db        *database.DB
 	objects   objectstore.Store
 	canvases  Canvases
+	tables    Tables
 	elsewhere func(h database.Handle, uid string) (int64, error)
 	settings  Settings
 	now       func() time.Time

@@ -177,12 +177,7 @@ func (s *Service) Room(tx database.Tx, uid string, more int64) error {
 
 // room is Room for who has the lock.
 func (s *Service) room(tx database.Tx, uid string, more int64) error {
-	used, err := s.rows.used(tx.Handle, uid)
-	if err == nil && s.elsewhere != nil {
-		var elsewhere int64
-		elsewhere, err = s.elsewhere(tx.Handle, uid)
-		used += elsewhere
-	}
+	used, err := s.taken(tx.Handle, uid)
 	if err != nil {
 		return err
 	}
@@ -190,6 +185,23 @@ func (s *Service) room(tx database.Tx, uid string, more int64) error {
 		return ErrFull.Do(fmt.Sprintf("Your files take %d of %d bytes; %d more do not fit. Delete some.", used, s.settings.Quota, more))
 	}
 	return nil
+}
+
+// taken is how many bytes all that is stored for a user takes.
+func (s *Service) taken(h database.Handle, uid string) (int64, error) {
+	used, err := s.rows.used(h, uid)
+	if err != nil || s.elsewhere == nil {
+		return used, err
+	}
+	elsewhere, err := s.elsewhere(h, uid)
+	return used + elsewhere, err
+}
+
+// Usage returns how many bytes all that is stored for the actor takes, and how
+// many it may.
+func (s *Service) Usage(ctx context.Context, a actor.Actor) (used, quota int64, err error) {
+	used, err = s.taken(s.db.Read(ctx), a.UID)
+	return used, s.settings.Quota, err
 }
 
 // giveUp takes back what reserve took, also when the caller is gone.

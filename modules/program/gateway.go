@@ -7,6 +7,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/catalogue"
+	"github.com/portico-run/portico/modules/program/flat"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
@@ -60,6 +61,19 @@ type gateway struct {
 	id        identity
 	api       http.Handler
 	catalogue *catalogue.Catalogue
+	waits     *waits
+}
+
+// reaches reports whether a request is one that programs may make. The API says
+// which methods its routes for functions take.
+func (g gateway) reaches(r *http.Request) bool {
+	switch r.URL.Path {
+	case tool.ExecutePath:
+		return r.Method == http.MethodPost
+	case record.OutputPath:
+		return r.Method == http.MethodGet
+	}
+	return r.URL.Path == flat.CallPath || r.URL.Path == flat.QueryPath
 }
 
 // ServeHTTP implements http.Handler.
@@ -68,16 +82,16 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.lookUp(w, r)
 		return
 	}
-	execute := r.URL.Path == tool.ExecutePath && r.Method == http.MethodPost
-	if !execute && (r.URL.Path != record.OutputPath || r.Method != http.MethodGet) {
-		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+" and GET "+record.OutputPath+" only.").Do("Call tools through refly_tools."))
+	if !g.reaches(r) {
+		httpapi.Fail(w, errs.New(errs.NotFound, "A program reaches POST "+tool.ExecutePath+", "+flat.CallPath+" and "+flat.QueryPath+", and GET "+record.OutputPath+" only.").
+			Do("Call tools through refly_tools."))
 		return
 	}
-	r = r.Clone(r.Context())
+	r = r.Clone(tool.Pausing(tool.Inside(r.Context()), g.waits.pause))
 	kept := http.Header{}
 	for name, values := range r.Header {
 		switch name {
-		case "Content-Type", "Content-Encoding", "Accept", "User-Agent", "Idempotency-Key":
+		case "Content-Type", "Content-Encoding", "Accept", "User-Agent", "Idempotency-Key", "X-Ptc-Line":
 			kept[name] = values
 		}
 	}

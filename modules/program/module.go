@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/ptc"
@@ -23,6 +24,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -59,7 +61,7 @@ type Files interface {
 
 // Sandbox runs code.
 type Sandbox interface {
-	Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error)
+	Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution, error)
 	Languages() []sandbox.Language
 }
 
@@ -87,16 +89,29 @@ type Functions interface {
 	TakeBack(callID string)
 }
 
+// Flat knows the plain functions of users.
+type Flat interface {
+	For(ctx context.Context, a actor.Actor, keys []string) ([]toolset.Definition, error)
+}
+
 // Deps is what the module needs.
 type Deps struct {
+	Kept
+
 	DB       *database.DB
-	Runs     *run.Service
-	Records  *record.Service
-	Outside  Outside
 	Access   Access
 	Sandbox  Sandbox
 	Settings Settings
 	Logger   *slog.Logger
+	// Wake tells of runs that other processes end.
+	Wake *wake.Hub
+}
+
+// Kept is where runs and programs are kept.
+type Kept struct {
+	Runs    *run.Service
+	Records *record.Service
+	Outside Outside
 }
 
 // Access is what a program is allowed and given.
@@ -108,6 +123,8 @@ type Access struct {
 	Tools  Catalogue
 	// Functions are the server's own; a program is lent some.
 	Functions Functions
+	// Flat has the functions that programs of everybody have; nil for none.
+	Flat Flat
 	// API answers the calls of programs as it answers any other.
 	API http.Handler
 }
@@ -116,7 +133,7 @@ type Access struct {
 type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
-func New(d Deps) *Module { return &Module{Service: &Service{deps: d}} }
+func New(d Deps) *Module { return &Module{Service: &Service{deps: d, work: newWork()}} }
 
 // maxBody is the largest request: the longest program, escaped.
 const maxBody = 4 * sandbox.MaxCode
@@ -128,9 +145,9 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "execute-code", Method: http.MethodPost, Path: "/v1/sandbox/execute", Tag: "sandbox",
 		Summary: "Run a program that may call tools",
 		Description: "Runs Python, bash, JavaScript or TypeScript in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
-			"/v1/action/{resultId}/events; name a resultId of your own to know it beforehand. Ending the request ends the program.",
+			"/v1/action/{resultId}/events; name a resultId of your own to know it beforehand. Ending the request ends the program; with background, it is answered at once, and the program goes on until it ends, or POST /v1/action/abort ends it.",
 		Errors:    []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable},
-		BodyLimit: maxBody,
+		BodyLimit: maxBody, Runs: true,
 	}, m.execute)
 }
 
@@ -143,12 +160,22 @@ type executeInput struct {
 		ResultID string   `json:"resultId,omitempty" maxLength:"64" doc:"A running run to work in, or the id of a run to create"`
 		CanvasID string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to; its files are in the program's folder, and what the program leaves there becomes one of them"`
 		Title    string   `json:"title,omitempty" maxLength:"500" doc:"Shown in lists"`
+		Approval string   `json:"approval,omitempty" enum:"never,first,always" doc:"When its calls wait for a person, at least; what is stricter by itself stays so"`
+		// Background lets the program outlive its request.
+		Background bool `json:"background,omitempty" doc:"Answer as soon as it has begun, or waits for its turn, with status running; how it ends is in its run and its record"`
 	}
 }
 
 func (m *Module) execute(ctx context.Context, who actor.Actor, in *executeInput) (Outcome, error) {
-	return m.Service.Execute(ctx, who, Request{
+	req := Request{
 		Code: in.Body.Code, Language: sandbox.Language(in.Body.Language), Toolsets: in.Body.Toolsets, Timeout: time.Duration(in.Body.Timeout) * time.Millisecond,
-		ResultID: in.Body.ResultID, CanvasID: in.Body.CanvasID, Title: in.Body.Title,
-	})
+		ResultID: in.Body.ResultID, CanvasID: in.Body.CanvasID, Title: in.Body.Title, Approval: approval.Level(in.Body.Approval),
+	}
+	if !in.Body.Background {
+		return m.Service.Execute(ctx, who, req)
+	}
+	started, err := m.Service.Start(ctx, who, req)
+	return Outcome{
+		ResultID: started.ResultID, Version: started.Version, CallID: started.CallID, Status: running, ToolCalls: []ToolCall{}, Files: []File{}, Warnings: []string{},
+	}, err
 }

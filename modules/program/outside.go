@@ -29,7 +29,7 @@ func (m *Module) registerOutside(api *httpapi.API) {
 		Description: "For sandboxes beside this server: what they run calls tools with POST /v1/tool/execute, with the answered toolCallId as x-ptc-call-id and " +
 			"the resultId as x-refly-result-id, and is watched on /v1/action/{resultId}/events as any run. Several programs may be registered in a run; the same " +
 			"request again answers the same. End each with POST /v1/action/finish: what nobody finishes fails at expiresAt, which calls do not prolong.",
-		Errors: []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited}, BodyLimit: maxBody,
+		Errors: []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited}, BodyLimit: maxBody, Runs: true,
 		Never: json.RawMessage(neverRegistered),
 	}, m.registerAction)
 	httpapi.Register(api, httpapi.Operation{
@@ -37,7 +37,7 @@ func (m *Module) registerOutside(api *httpapi.API) {
 		Summary: "End a run, or a program in it, that a service of yours executed",
 		Description: "With toolCallId it ends that program, otherwise the run with every program that is left in it. Calls of it that execute are waited for and new ones " +
 			"refused; while some take long, the answer is 409 with Retry-After. An aborted run ends at once. The same request again answers the same.",
-		Errors: []errs.Code{errs.NotFound, errs.ResultMissing, errs.Conflict}, Never: json.RawMessage(neverFinished),
+		Errors: []errs.Code{errs.NotFound, errs.ResultMissing, errs.Conflict}, Never: json.RawMessage(neverFinished), Runs: true,
 	}, m.finishAction)
 }
 

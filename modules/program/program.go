@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // Request is one program to run.
@@ -31,6 +32,9 @@ type Request struct {
 	// Selected are the only tools of a toolset that it may call, by the toolset's
 	// key; all of a toolset that is not in it.
 	Selected map[string][]string
+	// Approval is when its calls wait for a person, at least; empty leaves that to
+	// the policy.
+	Approval approval.Level
 	// Shown is set where a model wrote it.
 	Shown record.Shown
 	// Functions are tools of the server's own that it may call besides, by
@@ -38,12 +42,16 @@ type Request struct {
 	Functions []tool.Function
 }
 
+// running is the status of a program in the background, in the answer to its
+// request.
+const running sandbox.Status = "running"
+
 // Outcome is how a program ended.
 type Outcome struct {
 	Stdout   string         `json:"stdout"`
 	Stderr   string         `json:"stderr"`
 	ExitCode int            `json:"exitCode" doc:"The program's own; 128 + n after signal n, 124 after the timeout"`
-	Status   sandbox.Status `json:"status" enum:"completed,failed,timed_out,cancelled,out_of_memory,killed"`
+	Status   sandbox.Status `json:"status" enum:"completed,failed,timed_out,cancelled,out_of_memory,killed,running" doc:"running for one in the background, of which nothing else is known yet"`
 	// ErrorCode says why it did not complete.
 	ErrorCode sandbox.Failure `json:"errorCode,omitempty" enum:"failed,timeout,out_of_memory,cancelled,runtime_unavailable" doc:"Why it did not complete; absent when it did"`
 	// DurationMS is the wall-clock time of the program.
@@ -56,6 +64,9 @@ type Outcome struct {
 	ToolCalls     []ToolCall `json:"toolCalls" doc:"The calls it made, in order; their results are in their records"`
 	Files         []File     `json:"files" nullable:"false" doc:"The files that it left in its canvas; those of a program that failed are not kept"`
 	Warnings      []string   `json:"warnings" doc:"What the program did not get, and why"`
+
+	// dropped is how many bytes of Stdout and Stderr are not there.
+	dropped [2]int64
 }
 
 // File is a file of a canvas that a program wrote or changed.
@@ -71,7 +82,7 @@ type ToolCall struct {
 	CallID     string        `json:"callId"`
 	ToolsetKey string        `json:"toolsetKey"`
 	ToolName   string        `json:"toolName"`
-	Status     record.Status `json:"status" enum:"executing,completed,failed"`
+	Status     record.Status `json:"status" enum:"waiting,executing,completed,failed"`
 	Error      string        `json:"error,omitempty"`
 	DurationMS int64         `json:"durationMs"`
 }
@@ -108,16 +119,17 @@ func told(installed []sandbox.Language) string {
 // answer is the record of a program that ended.
 func (o Outcome) answer() (record.Answer, error) {
 	data, err := json.Marshal(map[string]any{
-		"stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS, "files": o.Files,
+		"stdoutDropped": o.dropped[0], "stderrDropped": o.dropped[1], "stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS, "files": o.Files,
 		"toolCallsMade": o.ToolCallsMade,
 	})
 	if err != nil {
 		return record.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)
 	}
+	printed := int64(len(o.Stdout) + len(o.Stderr))
 	if o.Status == sandbox.Completed {
-		return record.Answer{Status: record.Success, Data: data}, nil
+		return record.Answer{Status: record.Success, Data: data, Printed: &printed}, nil
 	}
-	return record.Answer{Status: record.Error, Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.ErrorCode)), Data: data}, nil
+	return record.Answer{Status: record.Error, Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.ErrorCode)), Data: data, Printed: &printed}, nil
 }
 
 // sentence says why a program did not complete, and after how many calls.

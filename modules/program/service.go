@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,16 +15,19 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/catalogue"
+	"github.com/portico-run/portico/modules/program/flat"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
-	"github.com/portico-run/portico/modules/toolset"
 )
 
 // Service runs programs.
-type Service struct{ deps Deps }
+type Service struct {
+	deps Deps
+	work *work
+}
 
 // settleTimeout bounds the final records of a program, whose caller may be
 // gone.
@@ -37,8 +41,28 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 	if err != nil {
 		return Outcome{}, err
 	}
+	return s.execute(ctx, o, nil)
+}
+
+// execute runs a program that is recorded, and records its end. begun, where it is
+// not nil, is called when the sandbox has taken a program that no request waits for.
+func (s *Service) execute(ctx context.Context, o *Opened, begun func()) (Outcome, error) {
+	working, done := s.follow(ctx, o, begun != nil)
+	defer done()
 	o.stream()
-	result, err := s.deps.Sandbox.Run(ctx, o.Job)
+	o.waits.begins = true
+	x, err := s.deps.Sandbox.Begin(working, o.Job)
+	var result sandbox.Result
+	if err == nil {
+		o.waits.begun(x)
+		if begun != nil {
+			begun()
+		}
+		result, err = x.Result()
+	}
+	if cause := context.Cause(working); err != nil && (errors.Is(cause, errAborted) || errors.Is(cause, errStopped)) {
+		result, err = sandbox.Result{Status: sandbox.Cancelled, ExitCode: sandbox.ExitKilled}, nil
+	}
 	return o.Close(ctx, result, err)
 }
 
@@ -56,6 +80,7 @@ type Opened struct {
 	log      *liveLog
 	folder   folder
 	warnings []string
+	waits    *waits
 }
 
 // Open makes a program ready: it decides whether it may call tools, and gives
@@ -78,17 +103,17 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	}
 	call, err := s.deps.Records.OpenProgram(ctx, a, r, record.ProgramInput{
 		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool,
-		Selected: req.Selected, Shown: req.Shown,
+		Selected: req.Selected, Shown: req.Shown, TimeoutMS: req.Timeout.Milliseconds(), KeyID: a.KeyID, Approval: string(req.Approval),
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
 	s.deps.Access.Functions.Lend(call.CallID, req.Functions)
 	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
-	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder}
+	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder, waits: newWaits()}
 	o.Job = sandbox.Job{
 		Owner: a.UID, Code: req.Code, Language: req.Language, Env: id.environment(s.deps.Access.Policy.SandboxDebug()), Files: given.files,
-		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.deps.Access.API, catalogue: given.catalogue}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
+		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.deps.Access.API, catalogue: given.catalogue, waits: o.waits}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
 		Collect: folder.collect,
 	}
 	if req.Plain {
@@ -112,7 +137,7 @@ func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error)
 	return s.settle(ctx, o.actor, o.call, Outcome{
 		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status, ErrorCode: result.Status.Failure(),
 		DurationMS: result.Duration.Milliseconds(), ResultID: o.run.ResultID, Version: o.run.Version, CallID: o.call.CallID,
-		Files: kept, Warnings: append(o.warnings, warnings...),
+		Files: kept, Warnings: append(o.warnings, warnings...), dropped: [2]int64{result.StdoutDropped, result.StderrDropped},
 	}, o.ours)
 }
 
@@ -132,12 +157,16 @@ func (s *Service) give(ctx context.Context, a actor.Actor, req Request) (g given
 	if err := s.decide(ptc.Question{UID: a.UID, Toolsets: req.Toolsets, Title: req.Title}); err != nil {
 		return g, err
 	}
-	bundle, warnings, err := s.bundle(ctx, a, req.Toolsets)
+	named, err := s.named(ctx, a, req)
 	if err != nil {
 		return g, err
 	}
-	g = given{files: files(bundle), warnings: warnings}
-	if g.stubs, g.catalogue, err = s.tools(ctx, a, req, bundle.Classes()); err != nil {
+	bundle, warnings, err := s.bundle(ctx, a, named.classes)
+	if err != nil {
+		return g, err
+	}
+	g = given{files: files(bundle), warnings: append(warnings, named.warnings...)}
+	if g.stubs, g.catalogue, err = s.tools(ctx, a, req, named, bundle.Classes()); err != nil {
 		return g, err
 	}
 	g.key, err = s.deps.Access.Keys.TemporaryKey(ctx, a)
@@ -166,7 +195,7 @@ func (s *Service) bundle(ctx context.Context, a actor.Actor, keys []string) (sdk
 	if err != nil {
 		return b, nil, err
 	}
-	for _, key := range b.Missing(keys) {
+	for _, key := range b.Missing(keys) { // MCP servers are not in it
 		if !ptc.IsBuiltin(key) {
 			warnings = append(warnings, fmt.Sprintf("Toolset %s is not in the SDK and cannot be imported.", key))
 		}
@@ -182,25 +211,26 @@ func files(b sdkbundle.Bundle) []sandbox.File {
 	return out
 }
 
-// tools are the tools of the toolsets that the program names, and the functions
-// that it is given besides, as functions and as the catalogue that it can look them up in.
-func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, classes map[string]sdkbundle.Class) ([]sandbox.Stub, *catalogue.Catalogue, error) {
-	var sets []toolset.Definition
-	if len(req.Toolsets) > 0 {
-		var err error
-		if sets, _, err = s.deps.Access.Tools.Export(ctx, a, req.Toolsets); err != nil {
-			return nil, nil, err
-		}
-		sets = toolset.Select(sets, req.Selected)
-	}
+// tools are the tools of the toolsets that the program names, the plain functions
+// of its user, and the functions that it is given besides, as functions and as the
+// catalogue that it can look them up in.
+func (s *Service) tools(ctx context.Context, a actor.Actor, req Request, n named, classes map[string]sdkbundle.Class) ([]sandbox.Stub, *catalogue.Catalogue, error) {
+	sets := n.sets
 	if len(req.Functions) > 0 {
 		sets = append(sets, Own(req.Functions))
+	}
+	if s.deps.Access.Flat != nil {
+		functions, err := s.deps.Access.Flat.For(ctx, a, req.Toolsets)
+		if err != nil {
+			return nil, nil, err
+		}
+		sets = flat.Join(sets, functions)
 	}
 	c := catalogue.New(sets, classes)
 	c.Shape = func(ctx context.Context, key, name string) (string, error) {
 		return s.deps.Records.LastShape(ctx, a, key, name)
 	}
-	return catalogue.Stubs(req.Language, sets), c, nil
+	return flat.Batched(catalogue.Stubs(req.Language, append(slices.Clone(sets), n.unlisted...))), c, nil
 }
 
 // run finds the run a program works in, or creates it. ours is true when the
@@ -242,7 +272,7 @@ func (s *Service) settle(ctx context.Context, a actor.Actor, call record.Call, o
 		if !ours {
 			return nil
 		}
-		return s.deps.Runs.Finish(ctx, tx, call.Run(), o.finish())
+		return unlessEnded(s.deps.Runs.Finish(ctx, tx, call.Run(), o.finish()))
 	})
 	if errors.Is(err, record.ErrMissing) {
 		return o, errs.New(errs.Unavailable, "The program was given up as dead while it ran.").Do("Run it again.").With(err)
@@ -274,7 +304,7 @@ func (s *Service) refuse(ctx context.Context, o *Opened, cause error) (Outcome, 
 		if !o.ours {
 			return nil
 		}
-		return s.deps.Runs.Finish(ctx, tx, o.call.Run(), run.Finish{Status: run.Failed, Errors: []string{answer.Error}})
+		return unlessEnded(s.deps.Runs.Finish(ctx, tx, o.call.Run(), run.Finish{Status: run.Failed, Errors: []string{answer.Error}}))
 	})
 	if e, ok := errors.AsType[*errs.Error](cause); ok && failure == sandbox.FailedUnavailable {
 		cause = e.Do(fmt.Sprintf("%s (%s) %s", sandbox.CallsMade(len(made)), failure, e.Detail))

@@ -38,8 +38,9 @@ func (s *Service) On() bool { return s.policy.Load().mode != Off }
 // SandboxDebug reports whether sandboxes are told that debugging is on.
 func (s *Service) SandboxDebug() bool { return s.policy.Load().SandboxDebug() }
 
-// Register adds the module's route.
+// Register adds the module's routes.
 func (m *Module) Register(api *httpapi.API) {
+	m.registerAdmin(api)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "ptc-decision", Method: http.MethodGet, Path: "/v1/ptc/decision", Tag: "ptc",
 		Summary: "Whether programmatic tool calling is on for the caller, and why",

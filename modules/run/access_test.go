@@ -19,8 +19,11 @@ import (
 func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	system := map[string]string{
-		"Renew":   "renews what a process runs, for all users",
-		"Expired": "is the reaper's, for all users",
+		"All":      "is for administrators, of all users",
+		"Renew":    "renews what a process runs, for all users",
+		"Expired":  "is the reaper's, for all users",
+		"Changed":  "finds what is published, of all users",
+		"Versions": "is for what is published, of all users: who a run belongs to is in the answer",
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := newService(t, db)
@@ -55,8 +58,13 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.ErrorIs(t, foreign, run.ErrMissing)
 			require.Equal(t, absent, foreign)
 		},
+		"Totals": func(t *testing.T) {
+			totals, err := s.Totals(t.Context(), ben, []run.Ref{his, r.Ref()})
+			require.NoError(t, err)
+			require.Empty(t, totals)
+		},
 		"List": func(t *testing.T) {
-			runs, err := s.List(t.Context(), ben, httpapi.PageQuery{PageSize: 10})
+			runs, err := s.List(t.Context(), ben, run.Filter{}, httpapi.PageQuery{PageSize: 10})
 			require.NoError(t, err)
 			require.Empty(t, runs.Items)
 			require.Zero(t, *runs.Total)
@@ -145,6 +153,23 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			his, err := s.Canvases(t.Context(), ben, httpapi.PageQuery{})
 			require.NoError(t, err)
 			require.NotContains(t, his.Items, canvas)
+		},
+		"Canvas": func(t *testing.T) {
+			_, err := s.Canvas(t.Context(), ben, canvas.CanvasID)
+			require.ErrorIs(t, err, run.ErrCanvasMissing)
+			got, err := s.Canvas(t.Context(), anna, canvas.CanvasID)
+			require.NoError(t, err)
+			require.Equal(t, canvas, got)
+		},
+		"CanvasIdle": func(t *testing.T) {
+			require.NoError(t, s.CanvasIdle(t.Context(), ben, canvas.CanvasID), "nothing of his runs there")
+		},
+		"RenameCanvas": func(t *testing.T) {
+			_, err := s.RenameCanvas(t.Context(), ben, canvas.CanvasID, "his")
+			require.ErrorIs(t, err, run.ErrCanvasMissing)
+		},
+		"DeleteCanvas": func(t *testing.T) {
+			require.ErrorIs(t, s.DeleteCanvas(t.Context(), ben, canvas.CanvasID), run.ErrCanvasMissing)
 		},
 		"CanvasOwned": func(t *testing.T) {
 			owned, err := s.CanvasOwned(t.Context(), db.Read(t.Context()), ben.UID, canvas.CanvasID)

@@ -23,13 +23,28 @@ func (m *Module) Register(api *httpapi.API) {
 		ID: "list-canvases", Method: http.MethodGet, Path: "/v1/canvas/list", Tag: "canvas",
 		Summary: "List your canvases, newest first",
 	}, c.canvases)
+	c.registerCanvas(api)
+	c.registerAdmin(api)
 }
 
 type controller struct{ service *Service }
 
-func (c controller) list(ctx context.Context, who actor.Actor, in *httpapi.PageQuery) (httpapi.Page[ResultBody], error) {
-	page, err := c.service.List(ctx, who, *in)
-	return httpapi.MapPage(page, NewResultBody), err
+func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (httpapi.Page[ResultBody], error) {
+	f := Filter{Status: Status(in.Status), CanvasID: in.CanvasID, Toolset: in.Toolset, Text: in.Text, From: in.From, Until: in.Until}
+	page, err := c.service.List(ctx, who, f, in.PageQuery)
+	if err != nil {
+		return httpapi.Page[ResultBody]{}, err
+	}
+	refs := make([]Ref, len(page.Items))
+	for i, r := range page.Items {
+		refs[i] = r.Ref()
+	}
+	totals, err := c.service.Totals(ctx, who, refs)
+	return httpapi.MapPage(page, func(r Run) ResultBody {
+		b := NewResultBody(r)
+		b.Totals = NewTotalsBody(totals[r.Ref()])
+		return b
+	}), err
 }
 
 func (c controller) createCanvas(ctx context.Context, who actor.Actor, in *canvasInput) (canvasBody, error) {

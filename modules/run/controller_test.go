@@ -63,7 +63,9 @@ func TestRoutes(t *testing.T) {
 	require.Empty(t, cmp.Diff(map[string]any{
 		"resultId": r.ResultID, "version": 0.0, "type": "skill", "title": "first", "status": "running",
 		"targetType": "canvas", "targetId": canvasID, "input": map[string]any{"query": "hi"}, "toolsets": []any{"weather"},
-		"ptcEnabled": false, "lastEventId": 1.0,
+		"ptcEnabled": false, "lastEventId": 1.0, "totals": map[string]any{
+			"calls": 0.0, "running": 0.0, "waiting": 0.0, "failed": 0.0, "credits": "0", "resultTokens": 0.0, "programTokens": 0.0, "keptOut": 0.0,
+		},
 		"createdAt": "2026-03-04T12:00:00.123456Z", "updatedAt": "2026-03-04T12:00:00.123456Z",
 	}, runs[1]))
 

@@ -6,12 +6,23 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 type canvasInput struct {
 	Body struct {
 		Title string `json:"title,omitempty" documented:"maxLength=200" doc:"At most 200 characters; Untitled when left out"`
 	}
+}
+
+type listInput struct {
+	httpapi.PageQuery
+	Status   string    `query:"status" enum:"waiting,running,finish,error,aborted" doc:"Only runs in this state"`
+	CanvasID string    `query:"canvasId" maxLength:"64" doc:"Only runs of this canvas"`
+	Toolset  string    `query:"toolset" maxLength:"128" doc:"Only runs that called this toolset"`
+	Text     string    `query:"q" maxLength:"200" doc:"Only runs with this text in their title"`
+	From     time.Time `query:"from" doc:"Only runs created from this moment on"`
+	Until    time.Time `query:"until" doc:"Only runs created before this moment"`
 }
 
 // ResultBody is a run as docs/wire/refly.md#runs has it, without its messages.
@@ -31,16 +42,17 @@ type ResultBody struct {
 	Locale        string `json:"locale,omitempty" doc:"As it was sent"`
 	ModelItemID   string `json:"modelItemId,omitempty" doc:"As it was sent; modelName is the model that answered"`
 
-	Toolsets   []string  `json:"toolsets,omitempty" nullable:"false"`
-	PTCEnabled bool      `json:"ptcEnabled" doc:"Written when the run ends"`
-	ModelName  string    `json:"modelName,omitempty" doc:"The language model that answered; written when the run ends"`
-	Errors     []string  `json:"errors,omitempty" nullable:"false"`
-	ErrorType  string    `json:"errorType,omitempty" doc:"systemError or userAbort"`
-	Warnings   []string  `json:"warnings,omitempty" nullable:"false" doc:"What the run did without, such as a toolset that does not work; written when the run ends"`
-	Handoff    *Handoff  `json:"handoff,omitempty" doc:"To whom the model handed the work over; the run is over"`
-	LastEvent  int64     `json:"lastEventId" doc:"The number of the newest event of the stream"`
-	CreatedAt  time.Time `json:"createdAt"`
-	UpdatedAt  time.Time `json:"updatedAt"`
+	Toolsets   []string    `json:"toolsets,omitempty" nullable:"false"`
+	PTCEnabled bool        `json:"ptcEnabled" doc:"Written when the run ends"`
+	ModelName  string      `json:"modelName,omitempty" doc:"The language model that answered; written when the run ends"`
+	Errors     []string    `json:"errors,omitempty" nullable:"false"`
+	ErrorType  string      `json:"errorType,omitempty" doc:"systemError or userAbort"`
+	Warnings   []string    `json:"warnings,omitempty" nullable:"false" doc:"What the run did without, such as a toolset that does not work; written when the run ends"`
+	Handoff    *Handoff    `json:"handoff,omitempty" doc:"To whom the model handed the work over; the run is over"`
+	Totals     *TotalsBody `json:"totals,omitempty" doc:"What its calls add up to; in lists and where a run is read"`
+	LastEvent  int64       `json:"lastEventId" doc:"The number of the newest event of the stream"`
+	CreatedAt  time.Time   `json:"createdAt"`
+	UpdatedAt  time.Time   `json:"updatedAt"`
 }
 
 // NewResultBody shows a run.
@@ -72,6 +84,9 @@ type canvasBody struct {
 	Title     string    `json:"title"`
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
+	Runs      int       `json:"runs" doc:"How many there are, each counted once whatever its versions"`
+	Files     int       `json:"files" doc:"How many there are"`
+	Bytes     int64     `json:"bytes" doc:"What its files take"`
 }
 
 // ParseVersion reads a version that a request may leave out; nil is none. name is

@@ -16,6 +16,10 @@ const (
 	ToolCallStart EventType = "tool_call_start"
 	ToolCallEnd   EventType = "tool_call_end"
 	ToolCallError EventType = "tool_call_error"
+	// ToolCallWaiting is a call that waits for somebody to allow it, and
+	// ToolCallDecided the end of the wait.
+	ToolCallWaiting EventType = "tool_call_waiting"
+	ToolCallDecided EventType = "tool_call_decided"
 	// ToolCallStream is a part of a call that a model is still writing.
 	ToolCallStream EventType = "tool_call_stream"
 	Log            EventType = "log"
@@ -71,4 +75,10 @@ func (e NewEvent) payload() (string, error) {
 }
 
 // Topic is what is published when a run has a new event.
-func Topic(resultID string) string { return "run:" + resultID }
+func Topic(resultID string) string { return topicPrefix + resultID }
+
+// AbortTopic is what is published when a run was ended in the database. The run's
+// own topic would wake whoever works on it for every event that they write.
+func AbortTopic(resultID string) string { return "abort:" + resultID }
+
+const topicPrefix = "run:"

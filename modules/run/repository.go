@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -100,8 +101,33 @@ func (repository) get(h database.Handle, uid, resultID string, version *int) (ro
 	return r, err
 }
 
-func (repository) list(h database.Handle, uid string, w database.Window) ([]row, *int64, error) {
-	return database.Newest[row](database.Scoped(h, uid).Omit("context", "tpl_config", "runtime_config"), w)
+func (repository) list(h database.Handle, uid string, f Filter, w database.Window) ([]row, *int64, error) {
+	q := database.Scoped(h, uid).Omit("context", "tpl_config", "runtime_config")
+	if f.Status != "" {
+		q = q.Where("status = ?", string(f.Status))
+	}
+	if f.CanvasID != "" {
+		q = q.Where("target_type = ? AND target_id = ?", targetCanvas, f.CanvasID)
+	}
+	if f.Toolset != "" {
+		q = q.Where(`EXISTS (SELECT 1 FROM tool_call_results c WHERE c.result_id = action_results.result_id AND c.version = action_results.version
+			AND c.uid = action_results.uid AND c.toolset_id = ? AND c.deleted_at IS NULL)`, f.Toolset)
+	}
+	if f.Text != "" {
+		q = q.Where(`LOWER(title) LIKE LOWER(?) ESCAPE '\'`, "%"+literal(f.Text)+"%")
+	}
+	if !f.From.IsZero() {
+		q = q.Where("created_at >= ?", f.From.UTC())
+	}
+	if !f.Until.IsZero() {
+		q = q.Where("created_at < ?", f.Until.UTC())
+	}
+	return database.Newest[row](q, w)
+}
+
+// literal makes a text stand for itself in LIKE.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(text)
 }
 
 // advance gives out the next event number of a run that is not over, and
@@ -154,10 +180,10 @@ func (repository) renew(tx database.Tx, owner string, until time.Time) error {
 }
 
 // expired is a system job: the reaper ends the runs of all users.
-func (repository) expired(h database.Handle, now time.Time, limit int) ([]row, error) {
+func (repository) expired(h database.Handle, owner string, now time.Time, limit int) ([]row, error) {
 	var rows []row
 	err := database.Unscoped(h).
-		Where("status = ? AND lease_expires_at < ?", string(Running), now.UTC()).
+		Where("status = ? AND lease_expires_at < ? AND (lease_owner IS NULL OR lease_owner <> ?)", string(Running), now.UTC(), owner).
 		Order("lease_expires_at").Limit(limit).Find(&rows).Error
 	return rows, err
 }

@@ -24,13 +24,14 @@ type metaRow struct {
 // TableName implements gorm's Tabler.
 func (metaRow) TableName() string { return "tool_call_results" }
 
-const executing = "executing"
+// open reports whether a call with a status has not ended.
+func open(status string) bool { return status == "executing" || status == "waiting" }
 
 func (r metaRow) meta() CallMeta {
 	m := CallMeta{
 		ToolName: r.ToolName, ToolsetID: r.ToolsetID, ToolsetKey: r.ToolsetID, ToolCallID: r.CallID, Status: r.Status, StartTS: r.CreatedAt.UnixMilli(),
 	}
-	if r.Status != executing {
+	if !open(r.Status) {
 		m.EndTS = r.UpdatedAt.UnixMilli()
 	}
 	return m

@@ -70,6 +70,16 @@ func (r Run) Ref() Ref { return Ref{UID: r.UID, ResultID: r.ResultID, Version: r
 // NoResult is the result id of calls outside any run: docs/wire/refly.md#records-of-calls.
 const NoResult = "non-result-id"
 
+// Filter narrows a list of runs; what is empty does not.
+type Filter struct {
+	Status   Status
+	CanvasID string
+	Toolset  string // of which a call was made
+	Text     string // in the title, whatever its case
+	// From the one moment, before the other, the run was created.
+	From, Until time.Time
+}
+
 // Limits of what a caller may name.
 const (
 	maxID       = 64

@@ -108,13 +108,13 @@ func (s *Service) Get(ctx context.Context, a actor.Actor, resultID string, versi
 	return r.run(), nil
 }
 
-// List returns the caller's runs, newest first.
-func (s *Service) List(ctx context.Context, a actor.Actor, p httpapi.PageQuery) (httpapi.Page[Run], error) {
+// List returns the caller's runs that a filter lets through, newest first.
+func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (httpapi.Page[Run], error) {
 	w, err := p.Window()
 	if err != nil {
 		return httpapi.Page[Run]{}, err
 	}
-	rows, total, err := s.repo.list(s.db.Read(ctx), a.UID, w)
+	rows, total, err := s.repo.list(s.db.Read(ctx), a.UID, f, w)
 	if err != nil {
 		return httpapi.Page[Run]{}, fmt.Errorf("list runs: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
 )
@@ -37,7 +38,66 @@ func (s *Service) Canvases(ctx context.Context, a actor.Actor, p httpapi.PageQue
 	if err != nil {
 		return httpapi.Page[Canvas]{}, fmt.Errorf("list canvases: %w", err)
 	}
-	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r canvasRow) int64 { return r.PK }), canvasRow.canvas), nil
+	page := httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r canvasRow) int64 { return r.PK }), canvasRow.canvas)
+	if err := s.repo.measure(s.db.Read(ctx), a.UID, page.Items); err != nil {
+		return page, fmt.Errorf("measure canvases: %w", err)
+	}
+	return page, nil
+}
+
+// Canvas returns a canvas of the caller's, or ErrCanvasMissing.
+func (s *Service) Canvas(ctx context.Context, a actor.Actor, canvasID string) (Canvas, error) {
+	h := s.db.Read(ctx)
+	r, err := s.repo.canvas(h, a.UID, canvasID)
+	if err != nil {
+		return Canvas{}, err
+	}
+	one := []Canvas{r.canvas()}
+	err = s.repo.measure(h, a.UID, one)
+	return one[0], err
+}
+
+// RenameCanvas gives a canvas of the caller's another title.
+func (s *Service) RenameCanvas(ctx context.Context, a actor.Actor, canvasID, title string) (Canvas, error) {
+	if title == "" {
+		return Canvas{}, errs.New(errs.Invalid, "title is empty.").Do("Send 1 to 200 characters.")
+	}
+	if err := text("title", title, maxCanvasName); err != nil {
+		return Canvas{}, err
+	}
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		return s.repo.changeCanvas(tx, a.UID, canvasID, map[string]any{"title": title, "updated_at": s.now()})
+	})
+	if err != nil {
+		return Canvas{}, err
+	}
+	return s.Canvas(ctx, a, canvasID)
+}
+
+// DeleteCanvas takes a canvas of the caller's away. Its runs stay, and so do its
+// files: package drive deletes them before. It returns ErrCanvasBusy while a run
+// of the canvas has not ended.
+func (s *Service) DeleteCanvas(ctx context.Context, a actor.Actor, canvasID string) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		err := s.repo.changeCanvas(tx, a.UID, canvasID, map[string]any{"deleted_at": s.now()})
+		if err != nil {
+			return err
+		}
+		return s.idle(tx.Handle, a, canvasID)
+	})
+}
+
+// CanvasIdle returns ErrCanvasBusy while a run of the canvas has not ended.
+func (s *Service) CanvasIdle(ctx context.Context, a actor.Actor, canvasID string) error {
+	return s.idle(s.db.Read(ctx), a, canvasID)
+}
+
+func (s *Service) idle(h database.Handle, a actor.Actor, canvasID string) error {
+	busy, err := s.repo.canvasBusy(h, a.UID, canvasID)
+	if err == nil && busy {
+		return ErrCanvasBusy
+	}
+	return err
 }
 
 // CanvasOwned reports whether the canvas exists and is the user's.

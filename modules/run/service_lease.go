@@ -20,9 +20,10 @@ func (s *Service) Renew(ctx context.Context, until time.Time) error {
 }
 
 // Expired returns at most limit running runs, of all users, whose lease ended
-// before now: the process that kept them is gone.
+// before now: the process that kept them is gone. Those of this process are not
+// among them.
 func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Run, error) {
-	rows, err := s.repo.expired(s.db.Read(ctx), now, limit)
+	rows, err := s.repo.expired(s.db.Read(ctx), s.owner, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read expired runs: %w", err)
 	}

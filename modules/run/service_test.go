@@ -135,11 +135,11 @@ func TestVersionsOfAResult(t *testing.T) {
 		_, err = s.Create(t.Context(), ben, run.CreateParams{ResultID: "ar-mine"})
 		require.ErrorIs(t, err, run.ErrMissing)
 
-		runs, err := s.List(t.Context(), anna, httpapi.PageQuery{Limit: 1})
+		runs, err := s.List(t.Context(), anna, run.Filter{}, httpapi.PageQuery{Limit: 1})
 		require.NoError(t, err)
 		require.NotEmpty(t, runs.NextCursor)
 		require.Equal(t, 1, runs.Items[0].Version)
-		runs, err = s.List(t.Context(), anna, httpapi.PageQuery{Cursor: runs.NextCursor, Limit: 1})
+		runs, err = s.List(t.Context(), anna, run.Filter{}, httpapi.PageQuery{Cursor: runs.NextCursor, Limit: 1})
 		require.NoError(t, err)
 		require.Empty(t, runs.NextCursor)
 		require.Equal(t, 0, runs.Items[0].Version)
@@ -218,8 +218,9 @@ func TestLeases(t *testing.T) {
 		s := newService(t, db)
 		r, over := create(t, s, anna, run.CreateParams{}), create(t, s, ben, run.CreateParams{})
 		require.NoError(t, finish(t, db, s, over, run.Finish{Status: run.Done}))
+		other := run.New(run.Deps{DB: db, Owner: "pod-2"}).Service
 		expired := func(now time.Time) []string {
-			runs, err := s.Expired(t.Context(), now, 10)
+			runs, err := other.Expired(t.Context(), now, 10)
 			require.NoError(t, err)
 			ids := []string{}
 			for _, r := range runs {
@@ -229,7 +230,9 @@ func TestLeases(t *testing.T) {
 		}
 		require.Empty(t, expired(noon.Add(lease)))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
-		other := run.New(run.Deps{DB: db, Owner: "pod-2"}).Service
+		own, err := s.Expired(t.Context(), noon.Add(lease+time.Second), 10)
+		require.NoError(t, err)
+		require.Empty(t, own, "a process that was late has not left its run behind")
 		require.NoError(t, other.Renew(t.Context(), noon.Add(time.Hour)))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
 		require.NoError(t, s.Renew(t.Context(), noon.Add(time.Hour)))
@@ -264,7 +267,7 @@ func TestRefusesBadInput(t *testing.T) {
 	require.ErrorIs(t, err, run.ErrCanvasMissing)
 	_, err = s.CreateCanvas(t.Context(), anna, strings.Repeat("a", 201))
 	require.Equal(t, errs.Invalid, errs.CodeOf(err))
-	runs, err := s.List(t.Context(), anna, httpapi.PageQuery{})
+	runs, err := s.List(t.Context(), anna, run.Filter{}, httpapi.PageQuery{})
 	require.NoError(t, err)
 	require.Empty(t, runs.Items)
 

@@ -144,6 +144,13 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
+// Of returns the jobs that an owner has in this process, and how many of each
+// there may be.
+func (e *Engine) Of(owner string) (held, most Counts) { return e.turns.held(owner), e.turns.share }
+
+// Most is how many jobs of all owners there may be.
+func (e *Engine) Most() Counts { return e.turns.whole }
+
 func (e *Engine) count(change func(s *Stats)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

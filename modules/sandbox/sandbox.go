@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"path"
 	"slices"
@@ -100,6 +101,16 @@ func Languages() []Language { return []Language{Python, Bash, JavaScript, TypeSc
 type Stub struct {
 	// Identifier is the function's name, valid in the job's language.
 	Identifier string `json:"identifier"`
+	// Space and Member are a second name, as Space.Member: Space holds the
+	// functions of one tool server. Both are empty for none. What a program
+	// imports or assigns under the name Space comes first.
+	Space  string `json:"space,omitempty"`
+	Member string `json:"member,omitempty"`
+	// Each takes a list of values of the tool's first parameter in place of the
+	// parameters. The function calls the tool for every value, a few at a time,
+	// and returns the results in the order of the values. Bash has no such
+	// functions.
+	Each bool `json:"each,omitempty"`
 	// Name is the tool's own name. Toolset is where it belongs; empty for a
 	// tool of the caller, whose calls leave in rounds over CallsPath.
 	Name    string `json:"name"`
@@ -110,6 +121,9 @@ type Stub struct {
 	// keywords besides them.
 	Parameters []Parameter `json:"parameters"`
 	Open       bool        `json:"open"`
+	// Returns is the type of the result, as Python writes it; empty where
+	// nobody said.
+	Returns string `json:"returns,omitempty"`
 }
 
 // Parameter is one argument of a Stub.
@@ -119,6 +133,11 @@ type Parameter struct {
 	// Nullable says that null is a value of it. Only then is a required
 	// argument sent that is given as None.
 	Nullable bool `json:"nullable,omitempty"`
+	// Type is what is said of it in Python, and Default what it is when it is
+	// left out, as JSON; both may be empty. Default is for readers: the service
+	// that executes the tool fills it in.
+	Type    string          `json:"type,omitempty"`
+	Default json.RawMessage `json:"default,omitempty"`
 }
 
 // Job is one program and everything it may see.

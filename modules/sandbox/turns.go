@@ -303,6 +303,13 @@ func (t *turns) drop(owner string) {
 	t.change(owner, paused(), usage{})
 }
 
+// held is what an owner holds.
+func (t *turns) held(owner string) Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of(owner).Counts
+}
+
 // counts is what all owners hold together.
 func (t *turns) counts() Counts {
 	t.mu.Lock()

@@ -70,6 +70,33 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, shape)
 			},
+			"record.Summaries": func(t *testing.T) {
+				calls, err := f.records.Summaries(ctx, anna, []string{hers.CallID})
+				require.NoError(t, err)
+				require.Len(t, calls, 1)
+				calls, err = f.records.Summaries(ctx, ben, []string{hers.CallID})
+				require.NoError(t, err)
+				require.Empty(t, calls)
+			},
+			"record.ListSummaries": func(t *testing.T) {
+				page, err := f.records.ListSummaries(ctx, ben, record.Filter{ParentID: p.CallID}, httpapi.PageQuery{})
+				require.NoError(t, err)
+				require.Empty(t, page.Items)
+			},
+			"record.Programs": func(t *testing.T) {
+				_, err := f.records.Programs(ctx, anna, r.ResultID, nil, "")
+				require.NoError(t, err)
+				_, err = f.records.Programs(ctx, ben, r.ResultID, nil, "")
+				require.ErrorIs(t, err, run.ErrMissing)
+			},
+			"record.Nth": func(t *testing.T) {
+				n, err := f.records.Nth(ctx, anna, hers.CallID)
+				require.NoError(t, err)
+				require.Equal(t, int64(1), n)
+				n, err = f.records.Nth(ctx, ben, hers.CallID)
+				require.NoError(t, err)
+				require.Zero(t, n)
+			},
 			"record.OpenOutput": func(t *testing.T) {
 				_, _, err := f.records.OpenOutput(ctx, ben, hers.CallID, p.CallID)
 				require.ErrorIs(t, err, record.ErrMissing)
@@ -92,6 +119,10 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				own.Toolset, own.Tool = ptc.Own, "hers"
 				_, err := f.execute(ctx, ben, own)
 				require.ErrorIs(t, err, record.ErrParentForeign)
+			},
+			"AtOnce": func(t *testing.T) {
+				now, _ := f.Service.AtOnce(ben)
+				require.Zero(t, now)
 			},
 			"TakeBack": func(*testing.T) { f.Service.TakeBack(p.CallID) },
 			"Perform": func(t *testing.T) {
@@ -155,6 +186,7 @@ func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(
 	his := r.Ref()
 	his.UID = ben.UID
 	nothing := func(database.Tx) error { return nil }
+	undecided := func(database.Tx) (any, error) { return struct{}{}, nil }
 	in := func(t *testing.T, work func(tx database.Tx) error) error {
 		t.Helper()
 		return f.db.InTx(ctx, work)
@@ -195,6 +227,18 @@ func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(
 		require.NoError(t, err)
 		_, err = f.records.Whole(ctx, actor.Actor{UID: "u-carl"}, p.CallID, record.Answer{Truncated: &record.Truncated{}})
 		require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	}
+	tries["record.Hold"] = func(t *testing.T) {
+		require.ErrorIs(t, f.records.Hold(ctx, stolen, undecided), record.ErrMissing)
+	}
+	tries["record.Decided"] = func(t *testing.T) {
+		require.ErrorIs(t, f.records.Decided(ctx, ben.UID, p.CallID, undecided), record.ErrMissing)
+	}
+	tries["record.Take"] = func(t *testing.T) {
+		require.ErrorIs(t, f.records.Take(ctx, stolen, nil), record.ErrMissing)
+	}
+	tries["CheckArguments"] = func(t *testing.T) { // reaches what its user may call
+		require.Equal(t, errs.ToolsetMissing, errs.CodeOf(f.Service.CheckArguments(ctx, ben, "hers", "go", json.RawMessage(`{}`))))
 	}
 	tries["record.GiveUp"] = func(t *testing.T) {
 		require.NoError(t, f.records.GiveUp(ctx, stolen, f.clock().Add(2*leaseTime), nothing))

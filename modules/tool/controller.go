@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
@@ -43,6 +44,7 @@ type executeInput struct {
 	ParentID       string `header:"x-ptc-call-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The program that makes the call; sandboxes find it in REFLY_PTC_CALL_ID"`
 	ResultID       string `header:"x-refly-result-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The run the call belongs to"`
 	Version        string `header:"x-refly-result-version" documented:"pattern=^[0-9]{0,9}$" doc:"Version of the run; 0 if left out"`
+	Line           string `header:"x-ptc-line" documented:"pattern=^[0-9]{0,7}$" doc:"The line of the program that makes the call, from 1 to 1000000, to be shown; what is no such number is not kept"`
 	CanvasID       string `header:"x-refly-canvas-id" documented:"pattern=^[A-Za-z0-9:_.-]{0,128}$" doc:"The canvas that files are stored in"`
 	IdempotencyKey string `header:"Idempotency-Key" documented:"pattern=^[!-~]{0,255}$" doc:"Unique for one intended call"`
 	Body           executeBody
@@ -63,7 +65,7 @@ func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInp
 	}
 	answer, whole, err := c.service.Execute(ctx, who, Request{
 		Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
-		Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, Version: version, CanvasID: in.CanvasID},
+		Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, Version: version, CanvasID: in.CanvasID, Line: parseLine(in.Line)},
 	})
 	if err != nil || whole == nil {
 		return answer, nil, err
@@ -74,6 +76,19 @@ func (c controller) execute(ctx context.Context, who actor.Actor, in *executeInp
 		return answer, nil, errors.Join(err, whole.Close())
 	}
 	return answer, whole.Stream(`{"data":`, ","+string(rest[1:])), nil
+}
+
+// maxLine is the last line of a program that is kept.
+const maxLine = 1_000_000
+
+// parseLine reads the line of a program, which is only shown: what is none is 0 and
+// fails no call.
+func parseLine(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLine {
+		return 0
+	}
+	return n
 }
 
 type fileInput struct {

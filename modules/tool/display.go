@@ -80,7 +80,7 @@ type displayBody struct {
 	StepName   string          `json:"stepName"`
 	Input      json.RawMessage `json:"input"`
 	Output     json.RawMessage `json:"output,omitempty"`
-	Status     string          `json:"status" enum:"executing,completed,failed"`
+	Status     string          `json:"status" enum:"waiting,executing,completed,failed"`
 	Error      string          `json:"error"`
 	CreatedAt  time.Time       `json:"createdAt"`
 	UpdatedAt  time.Time       `json:"updatedAt"`

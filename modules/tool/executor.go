@@ -65,6 +65,10 @@ type Outcome struct {
 	Failure *Failure
 	// File is what came instead of Data, if that is no JSON and no text.
 	File *resource.File
+	// Files are what came besides Data. WithFiles returns the data with the
+	// descriptions of those that were kept; nil leaves Data as it is.
+	Files     []resource.File
+	WithFiles func(files []any) (json.RawMessage, error)
 	// StoredFiles says that objects in Data with a member s3url are files.
 	StoredFiles bool
 	// Cost is what the upstream says the call costs, in credits; nil where the

@@ -38,9 +38,10 @@ func RegisterDecoder(api *httpapi.API) {
 			if _, err := run.ParseVersion("x-refly-result-version", in.Version); err != nil {
 				return nil, err
 			}
-			return Request{
+			read, err := Request{
 				Toolset: in.Body.ToolsetKey, Tool: in.Body.ToolName, Arguments: in.Body.Arguments, IdempotencyKey: in.IdempotencyKey,
 				Context: Context{ParentID: in.ParentID, ResultID: in.ResultID, CanvasID: in.CanvasID},
 			}.decode()
+			return read.arguments, err
 		})
 }

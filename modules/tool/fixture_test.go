@@ -29,6 +29,7 @@ import (
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/tool/resource"
 )
 
@@ -95,8 +96,12 @@ type fixture struct {
 	credits  *billing.Service
 	upstream *upstream
 	log      *bytes.Buffer
-	owner    string
-	objects  objectstore.Store
+
+	hub       *wake.Hub
+	approvals *approval.Service
+
+	owner   string
+	objects objectstore.Store
 
 	mu  sync.Mutex
 	now time.Time
@@ -149,12 +154,22 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 	f.records = f.keep(0)
 	f.outside = outside.New(outside.Deps{DB: db, Runs: f.runs, Records: f.records, Now: f.clock})
 	f.Keeper = lease.New(lease.Deps{DB: db, Runs: f.runs, Calls: f.records, Lease: leaseTime, Logger: slog.New(slog.NewTextHandler(f.log, nil)), Now: f.clock})
+	f.hub = &wake.Hub{}
+	f.approvals = approval.New(approval.Deps{
+		DB: db, Records: f.records, Hub: f.hub, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
+		Check: func(ctx context.Context, a actor.Actor, key, name string, arguments json.RawMessage) error {
+			return f.Service.CheckArguments(ctx, a, key, name, arguments)
+		},
+		Settings: approval.Settings{Default: approval.Never, Expiry: time.Minute, Poll: 10 * time.Millisecond},
+	}).Service
 	f.Module = tool.New(tool.Deps{
-		Records: f.records, Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits,
-		Executors: tool.Executors{rest.Kind: u},
-		Resources: resource.New(resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}),
-		Settings:  tool.Settings{ResultCap: resultCap, Timeout: 10 * time.Second, Now: f.clock},
-		Logger:    slog.New(slog.NewTextHandler(f.log, nil)),
+		Records: f.records, Catalogue: toolsets, Policy: ptc.New(policy).Service, Billing: f.credits, Approvals: f.approvals,
+		Means: tool.Means{
+			Executors: tool.Executors{rest.Kind: u},
+			Resources: resource.New(resource.Deps{Objects: objects, Limit: 1 << 20, Endpoint: "http://portico", Now: f.clock}),
+		},
+		Settings: tool.Settings{ResultCap: resultCap, Timeout: 10 * time.Second, Now: f.clock},
+		Logger:   slog.New(slog.NewTextHandler(f.log, nil)),
 	})
 	return f
 }

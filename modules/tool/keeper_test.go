@@ -76,17 +76,18 @@ func TestReaperEndsWhatADeadProcessLeft(t *testing.T) {
 	})
 }
 
-// A program that is given up while its process lives ends its run, whose lease
-// that process still keeps.
+// A program that another process gives up ends its run, whose lease its own
+// process still keeps.
 func TestReaperEndsTheRunOfAProgram(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		r, err := f.runs.Create(t.Context(), anna, run.CreateParams{Type: record.Program})
 		require.NoError(t, err)
 		f.open(anna, r)
-		f.pass(2 * leaseTime)
-		require.NoError(t, f.runs.Renew(t.Context(), f.clock().Add(leaseTime)))
-		require.NoError(t, f.Keeper.Reap(t.Context()))
+		g := f.again("process-2")
+		g.pass(2 * leaseTime)
+		require.NoError(t, f.runs.Renew(t.Context(), g.clock().Add(leaseTime)))
+		require.NoError(t, g.Keeper.Reap(t.Context()))
 		require.Equal(t, []string{"start", "tool_call_start agent", "tool_call_error agent", "end"}, f.events(anna, r))
 		got, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
 		require.NoError(t, err)

@@ -52,14 +52,37 @@ type limit struct {
 }
 
 // enter counts a call into all of its scopes, or into none: then it returns
-// ErrTooMany, which says when to ask again. The call leaves by leave.
-func (l *limiter) enter(now time.Time, limits []limit) (leave func(), err error) {
+// ErrTooMany, which says when to ask again. The call leaves by visit.leave.
+func (l *limiter) enter(now time.Time, limits []limit) (*visit, error) {
+	entered, err := l.count(now, limits)
+	if err != nil {
+		return nil, err
+	}
+	return &visit{limiter: l, scopes: entered}, nil
+}
+
+// visit is a call that was counted in. One goroutine uses it.
+type visit struct {
+	limiter *limiter
+	scopes  []*scope
+}
+
+// leave counts the call out of its scopes.
+func (v *visit) leave() { v.limiter.add(v.scopes, -1) }
+
+// rest counts the call out while it waits for a person, and in again afterwards,
+// whatever the bounds: it was let in before.
+func (v *visit) rest() (back func()) {
+	v.leave()
+	return func() { v.limiter.add(v.scopes, 1) }
+}
+
+func (l *limiter) count(now time.Time, limits []limit) (entered []*scope, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.scopes) > manyScopes {
 		l.forget(now)
 	}
-	var entered []*scope
 	var taken []*rate.Reservation
 	for _, one := range limits {
 		s := l.scope(one, now)
@@ -88,7 +111,7 @@ func (l *limiter) enter(now time.Time, limits []limit) (leave func(), err error)
 		}
 		return nil, err
 	}
-	return func() { l.leave(entered) }, nil
+	return entered, nil
 }
 
 func (l *limiter) scope(one limit, now time.Time) *scope {
@@ -105,12 +128,22 @@ func (l *limiter) scope(one limit, now time.Time) *scope {
 	return s
 }
 
-func (l *limiter) leave(entered []*scope) {
+func (l *limiter) add(entered []*scope, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range entered {
-		s.active--
+		s.active += n
 	}
+}
+
+// active is how many calls a scope has now.
+func (l *limiter) active(name, id string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, ok := l.scopes[name+" "+id]; ok {
+		return s.active
+	}
+	return 0
 }
 
 func (l *limiter) forget(now time.Time) {
@@ -131,6 +164,12 @@ func (s *Service) limitsOf(a actor.Actor, c Context) []limit {
 		limits = append(limits, limit{"run", a.UID + " " + c.ResultID, s.settings.Bounds.Run})
 	}
 	return limits
+}
+
+// AtOnce is how many calls a user has in this process, and how many there may be;
+// 0 is no bound.
+func (s *Service) AtOnce(a actor.Actor) (now, most int) {
+	return s.limiter.active("user", a.UID), s.settings.Bounds.User.AtOnce
 }
 
 // ErrTooMany is a call over a bound.

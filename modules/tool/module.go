@@ -17,6 +17,8 @@ import (
 	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/tool/approval"
+	"github.com/portico-run/portico/modules/tool/function"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -43,6 +45,14 @@ type Biller interface {
 	Admit(ctx context.Context, c billing.Charge) error
 }
 
+// Approvals makes calls wait until a person allows them.
+type Approvals interface {
+	// Review says whether a call waits. An error refuses the call.
+	Review(ctx context.Context, q approval.Question) (approval.Need, error)
+	// Wait makes a call wait, and returns how that ended.
+	Wait(ctx context.Context, q approval.Question, n approval.Need) (approval.Verdict, error)
+}
+
 // Resources carries files into tools and out of them.
 type Resources interface {
 	Inputs(ctx context.Context, a actor.Actor, egress []netip.Prefix, schema json.RawMessage, arguments map[string]any) (map[string]any, error)
@@ -59,6 +69,9 @@ type Settings struct {
 	Timeout time.Duration
 	// Bounds are how many calls of one user, key and run this process takes.
 	Bounds Bounds
+	// MCP executes the tools of MCP servers for who calls the route of SDKs, too.
+	// Programs and models of this server reach them always.
+	MCP bool
 	// Now tells the time; nil is the wall clock.
 	Now func() time.Time
 }
@@ -69,10 +82,19 @@ type Deps struct {
 	Catalogue Catalogue
 	Policy    Policy
 	Billing   Biller
-	Executors Executors
-	Resources Resources
+	Means     Means
+	// Approvals says which calls wait for a person; nil lets none wait.
+	Approvals Approvals
 	Settings  Settings
 	Logger    *slog.Logger
+}
+
+// Means is what calls are executed with.
+type Means struct {
+	Executors Executors
+	Resources Resources
+	// Functions are the server's own tools; nil for none.
+	Functions *function.Registry
 }
 
 // Module is the wired package.
@@ -84,8 +106,8 @@ func New(d Deps) *Module {
 		d.Settings.Now = database.Now
 	}
 	return &Module{Service: &Service{
-		records: d.Records, catalogue: d.Catalogue, policy: d.Policy, billing: d.Billing, executors: d.Executors, resources: d.Resources,
-		settings: d.Settings, logger: d.Logger, schemas: &jsonschema.Cache{}, limiter: newLimiter(), large: newBudget(d.Settings),
+		records: d.Records, catalogue: d.Catalogue, policy: d.Policy, billing: d.Billing, executors: d.Means.Executors, resources: d.Means.Resources,
+		functions: d.Means.Functions, approvals: d.Approvals, settings: d.Settings, logger: d.Logger, schemas: &jsonschema.Cache{}, limiter: newLimiter(), large: newBudget(d.Settings),
 	}}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // Context is what a call claims about where it was made. The claims are
@@ -23,9 +24,13 @@ type Context struct {
 	ResultID string
 	Version  *int
 	CanvasID string
+	// Line is the line of the program that makes the call; 0 where it is not known.
+	Line int
 	// model is set where a model of this server makes the call; no request can
 	// claim it.
 	model *record.Shown
+	// approval is what the request wants that began a model's run.
+	approval approval.Level
 }
 
 // Request is one call as it was asked for.
@@ -49,7 +54,9 @@ const (
 	CodeUnsupportedType  = "TOOLSET_TYPE_UNSUPPORTED"
 	CodeTimeout          = "TIMEOUT"
 	CodeInternal         = "INTERNAL"
-	CodeNotExecuted      = "NOT_EXECUTED"
+	CodeNotExecuted      = record.CodeNotExecuted
+
+	codeFileNotKept = "FILE_NOT_KEPT"
 )
 
 var (
@@ -83,15 +90,21 @@ func (r Request) validate() error {
 	return nil
 }
 
-// decode checks the request and reads its arguments, once for all that follows;
-// none and null are the empty object.
-func (r Request) decode() (map[string]any, error) {
+// reading is what of a request is read once, for all that follows.
+type reading struct {
+	arguments map[string]any
+	once      record.Once
+}
+
+// decode checks the request and reads its arguments; none and null are the empty
+// object.
+func (r Request) decode() (reading, error) {
 	if err := r.validate(); err != nil {
-		return nil, err
+		return reading{}, err
 	}
 	arguments := map[string]any{}
 	if r.empty() {
-		return arguments, nil
+		return reading{arguments, r.once()}, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(r.Arguments))
 	d.UseNumber() // an id of 19 digits must arrive as it was sent
@@ -105,10 +118,10 @@ func (r Request) decode() (map[string]any, error) {
 		}
 	}
 	if err != nil {
-		return nil, errs.New(errs.Invalid, "arguments is not a JSON object.").
+		return reading{}, errs.New(errs.Invalid, "arguments is not a JSON object.").
 			Do(`Send the tool's parameters as an object, such as {"city":"Oslo"}.`).With(err)
 	}
-	return arguments, nil
+	return reading{arguments, r.once()}, nil
 }
 
 func (r Request) empty() bool { return len(r.Arguments) == 0 || string(r.Arguments) == "null" }

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/tool/function"
 	"github.com/portico-run/portico/modules/tool/resource"
 )
 
@@ -21,6 +22,8 @@ type Service struct {
 	billing   Biller
 	executors Executors
 	resources Resources
+	functions *function.Registry
+	approvals Approvals
 	settings  Settings
 	logger    *slog.Logger
 

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // ModelCall is a call that a model makes.
@@ -21,6 +22,8 @@ type ModelCall struct {
 	// checks the arguments against the schema.
 	Name   string
 	Schema json.RawMessage
+	// Approval is what the request wants that began the run; empty for nothing.
+	Approval approval.Level
 }
 
 // ExecuteForModel is Execute for a call that a model made in a run of the
@@ -42,12 +45,12 @@ func (s *Service) ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run,
 	}
 	req := Request{
 		Toolset: m.Toolset, Tool: m.Tool, Arguments: whole,
-		Context: Context{ResultID: r.ResultID, Version: &r.Version, CanvasID: r.CanvasID, model: &m.Shown},
+		Context: Context{ResultID: r.ResultID, Version: &r.Version, CanvasID: r.CanvasID, model: &m.Shown, approval: m.Approval},
 	}
 	if err := req.validate(); err != nil {
 		return record.Call{}, record.Answer{}, err
 	}
-	return s.execute(ctx, a, req, arguments)
+	return s.execute(ctx, a, req, reading{arguments: arguments})
 }
 
 // Perform records a call that a model made in a run of the actor's of a tool

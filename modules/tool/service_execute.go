@@ -22,11 +22,11 @@ import (
 // that has ended, a key used twice) and outages; none of them leaves a record
 // that is executing.
 func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (record.Answer, *record.Whole, error) {
-	arguments, err := req.decode()
+	d, err := req.decode()
 	if err != nil {
 		return record.Answer{}, nil, err
 	}
-	call, answer, err := s.execute(ctx, a, req, arguments)
+	call, answer, err := s.execute(ctx, a, req, d)
 	if err != nil {
 		return answer, nil, err
 	}
@@ -34,30 +34,28 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (reco
 	return answer, whole, err
 }
 
-// execute runs a call that was decoded, and returns its record as
+// execute runs a call whose request was read, and returns its record as
 // it was when the call began.
-func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, arguments map[string]any) (record.Call, record.Answer, error) {
-	leave, err := s.limiter.enter(s.settings.Now(), s.limitsOf(a, req.Context))
+func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, d reading) (record.Call, record.Answer, error) {
+	visit, err := s.limiter.enter(s.settings.Now(), s.limitsOf(a, req.Context))
 	if err != nil {
 		return record.Call{}, record.Answer{}, err
 	}
-	defer leave()
+	defer visit.leave()
 	call, grant, err := s.place(ctx, a, req)
 	if err != nil {
 		return call, record.Answer{}, err
 	}
-	recorded, answer, err := s.records.Begin(ctx, call, req.once())
+	recorded, answer, err := s.records.Begin(ctx, call, d.once)
 	if err != nil || recorded != call.CallID {
 		call.CallID = recorded
 		return call, answer, cmp.Or(err, s.stillCalls(ctx, a, call))
 	}
 	defer s.records.Work(call.CallID)()
 
-	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
-	defer cancel()
 	ctx, hold := s.large.Open(ctx, a.UID)
 	defer hold.Release()
-	answer, charge := s.checkAndPerform(ctx, a, call, grant, arguments)
+	answer, charge := s.checkAndPerform(ctx, job{actor: a, call: call, by: grant, asked: req.Context, arguments: d.arguments, visit: visit})
 	// From here on the caller may be gone: what happened is recorded anyway.
 	answer, err = s.records.Settle(context.WithoutCancel(ctx), call, answer, s.bill(charge))
 	return call, answer, err
@@ -78,7 +76,7 @@ func (s *Service) stillCalls(ctx context.Context, a actor.Actor, c record.Call) 
 func (s *Service) place(ctx context.Context, a actor.Actor, req Request) (c record.Call, by record.Grant, err error) {
 	c = record.Call{
 		Origin: ids.Standalone, UID: a.UID, ResultID: req.Context.ResultID, CanvasID: req.Context.CanvasID,
-		Toolset: req.Toolset, Tool: req.Tool, Status: record.Executing, CreatedAt: s.settings.Now(),
+		Toolset: req.Toolset, Tool: req.Tool, Line: req.Context.Line, Status: record.Executing, CreatedAt: s.settings.Now(),
 	}
 	if req.Context.Version != nil {
 		c.Version = *req.Context.Version

@@ -3,9 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/portico-run/portico/modules/run/record"
@@ -52,34 +50,33 @@ func (l *lent) drop(callID string) {
 	delete(l.functions, callID)
 }
 
+// to is what a program was lent.
 func (l *lent) to(callID string) []Function {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.functions[callID]
 }
 
-// performLent executes a call of a function that the calling program was lent.
-func (s *Service) performLent(ctx context.Context, c record.Call, arguments map[string]any) record.Answer {
-	functions := s.lent.to(c.ParentID)
-	i := slices.IndexFunc(functions, func(f Function) bool { return f.Name == c.Tool })
+// find is the function of a name that a program was lent.
+func (l *lent) find(callID, name string) (Function, bool) {
+	functions := l.to(callID)
+	i := slices.IndexFunc(functions, func(f Function) bool { return f.Name == name })
 	if i < 0 {
-		names := make([]string, len(functions))
-		for i, f := range functions {
-			names[i] = f.Name
-		}
-		if len(names) == 0 {
-			return record.Refuse(CodeNotAllowed, "Functions of the server can be called from programs of agents only.")
-		}
-		return record.Refuse(CodeMethodNotFound, fmt.Sprintf("There is no function %s; there are: %s.", c.Tool, strings.Join(names, ", ")))
+		return Function{}, false
 	}
-	if err := s.fits(arguments, functions[i].Schema); err != nil {
+	return functions[i], true
+}
+
+// performLent executes a call of a function that the calling program was lent.
+func (s *Service) performLent(ctx context.Context, c record.Call, f Function, arguments map[string]any) record.Answer {
+	if err := s.fits(arguments, f.Schema); err != nil {
 		return s.refused(ctx, c, err)
 	}
 	given, err := json.Marshal(arguments)
 	if err != nil {
 		return s.refused(ctx, c, err)
 	}
-	answer := functions[i].Run(ctx, given)
+	answer := f.Run(ctx, given)
 	if answer.Status != record.Success && late(ctx) {
 		return s.timedOut()
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -30,13 +31,15 @@ const fileNameTitle = "file_name_title"
 
 const internalFault = "The tool could not be executed because of a fault of the server."
 
-// checkAndPerform executes a call of a toolset, or of a function that its program
-// was lent. It returns what a call that completed costs. Whatever goes wrong
+// checkAndPerform executes a call of a toolset, or of a function of the
+// server's own. It returns what a call that completed costs. Whatever goes wrong
 // becomes the answer; a panic costs this call only.
-func (s *Service) checkAndPerform(
-	ctx context.Context, a actor.Actor, c record.Call, by record.Grant, arguments map[string]any,
-) (answer record.Answer, charge billing.Charge) {
+func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Answer, charge billing.Charge) {
+	c := j.call
 	charge = chargeOf(c, false, 0)
+	unbounded, began := ctx, time.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
+	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
 			s.logger.ErrorContext(ctx, "tool call panicked", "callId", c.CallID, "panic", v, "stack", string(debug.Stack()))
@@ -44,24 +47,37 @@ func (s *Service) checkAndPerform(
 		}
 	}()
 	if c.Toolset == ptc.Own {
-		return s.performLent(ctx, c, arguments), charge
+		return s.performOwn(ctx, j.actor, c, j.arguments), charge
 	}
-	in, executor, err := s.check(ctx, a, c, by, arguments)
+	in, executor, err := s.check(ctx, j)
 	if err != nil {
 		return s.refused(ctx, c, err), charge
 	}
-	answer, price := s.perform(ctx, a, c, in, executor)
+	left := s.settings.Timeout - time.Since(began)
+	waited, err := s.approved(unbounded, ctx, j, &in)
+	if err != nil {
+		return s.refused(unbounded, c, err), charge
+	}
+	if waited { // the time of the wait does not count
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(unbounded, left)
+		defer stop()
+	}
+	if err := s.ready(ctx, j, &in); err != nil {
+		return s.refused(ctx, c, err), charge
+	}
+	answer, price := s.perform(ctx, j.actor, c, in, executor)
 	return answer, chargeOf(c, in.Toolset.Global, price)
 }
 
-// check identifies a call, checks it and admits it. The error is why it is not
-// executed.
-func (s *Service) check(ctx context.Context, a actor.Actor, c record.Call, by record.Grant, arguments map[string]any) (in Invocation, executor Executor, err error) {
+// check identifies a call and checks it. The error is why it is not executed.
+func (s *Service) check(ctx context.Context, j job) (in Invocation, executor Executor, err error) {
+	a, c := j.actor, j.call
 	t, err := s.catalogue.Identify(ctx, a, c.Toolset)
 	if err != nil {
 		return in, nil, err
 	}
-	if executor, err = s.admit(c, by, t); err != nil {
+	if executor, err = s.admit(ctx, c, j.by, t); err != nil {
 		return in, nil, err
 	}
 	method, credential, err := s.catalogue.Method(ctx, a, t, c.Tool)
@@ -71,22 +87,27 @@ func (s *Service) check(ctx context.Context, a actor.Actor, c record.Call, by re
 	if err := callable(c, method); err != nil {
 		return in, nil, err
 	}
-	title, _ := arguments[fileNameTitle].(string)
-	delete(arguments, fileNameTitle)
+	title, _ := j.arguments[fileNameTitle].(string)
+	delete(j.arguments, fileNameTitle)
 	if c.Origin != ids.Agent { // those of a model are checked against what it was shown
-		if err := s.fits(arguments, method.Request); err != nil {
+		if err := s.fits(j.arguments, method.Request); err != nil {
 			return in, nil, err
 		}
 	}
-	if arguments, err = s.resources.Inputs(ctx, a, t.Egress, method.Request, arguments); err != nil {
-		return in, nil, err
-	}
-	in = Invocation{
-		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential, Arguments: arguments, FileNameTitle: title,
+	return Invocation{
+		CallID: c.CallID, UID: c.UID, Toolset: t, Method: method, Credential: credential, Arguments: j.arguments, FileNameTitle: title,
 		Progress: func(ctx context.Context, text string) { s.progress(ctx, c, text) },
+	}, executor, nil
+}
+
+// ready fetches the files that go into a call that may be made, and holds its
+// price.
+func (s *Service) ready(ctx context.Context, j job, in *Invocation) (err error) {
+	if in.Arguments, err = s.resources.Inputs(ctx, j.actor, in.Toolset.Egress, in.Method.Request, in.Arguments); err != nil {
+		return err
 	}
-	least := t.Prices.Estimate(c.Tool, arguments)
-	return in, executor, s.billing.Admit(ctx, chargeOf(c, t.Global, least))
+	least := in.Toolset.Prices.Estimate(j.call.Tool, in.Arguments)
+	return s.billing.Admit(ctx, chargeOf(j.call, in.Toolset.Global, least))
 }
 
 // fits checks arguments against the schema of a method, and fills in its defaults.
@@ -149,14 +170,43 @@ func (s *Service) storeFiles(ctx context.Context, a actor.Actor, c record.Call, 
 		}
 		if err != nil {
 			s.logger.ErrorContext(ctx, "a tool's file was not kept", "callId", c.CallID, "error", err)
-			o.Failure = &Failure{Code: "FILE_NOT_KEPT", Message: fmt.Sprintf("The tool returned a file of %d bytes, which could not be kept: %s", len(o.File.Content), errs.Message(err))}
+			o.Failure = &Failure{Code: codeFileNotKept, Message: fmt.Sprintf("The tool returned a file of %d bytes, which could not be kept: %s", len(o.File.Content), errs.Message(err))}
 			return nil
 		}
 		return []any{kept}
 	}
+	if len(o.Files) > 0 {
+		return s.keepFiles(ctx, a, of, o)
+	}
 	o.Data, files, problems = s.resources.Outputs(ctx, a, of, in.Method.Response, o.Data)
 	for _, err := range problems {
 		s.logger.WarnContext(ctx, "a file of a result was not kept", "callId", c.CallID, "error", err)
+	}
+	return files
+}
+
+// keepFiles stores what came besides the data of an outcome.
+func (s *Service) keepFiles(ctx context.Context, a actor.Actor, of resource.Origin, o *Outcome) []any {
+	files := make([]any, len(o.Files))
+	for i, f := range o.Files {
+		if f.Name == "" && len(o.Files) > 1 {
+			of.Title = fmt.Sprintf("%s-%d", cmp.Or(of.Title, of.Call.Tool), i+1)
+		}
+		kept, err := s.resources.Keep(ctx, a, of, f)
+		if err != nil {
+			s.logger.ErrorContext(ctx, "a tool's file was not kept", "callId", of.Call.CallID, "error", err)
+			o.Failure = &Failure{Code: codeFileNotKept, Message: fmt.Sprintf("The tool returned a file of %d bytes, which could not be kept: %s", len(f.Content), errs.Message(err))}
+			return nil
+		}
+		files[i] = kept
+	}
+	if o.WithFiles == nil {
+		return files
+	}
+	var err error
+	if o.Data, err = o.WithFiles(files); err != nil {
+		s.logger.ErrorContext(ctx, "the files of a result cannot be described", "callId", of.Call.CallID, "error", err)
+		o.Failure = &Failure{Code: CodeInternal, Message: internalFault}
 	}
 	return files
 }
@@ -201,10 +251,12 @@ func validText(text []byte) []byte {
 }
 
 // admit decides whether this call may reach this kind of toolset.
-func (s *Service) admit(c record.Call, by record.Grant, t toolset.Toolset) (Executor, error) {
+func (s *Service) admit(ctx context.Context, c record.Call, by record.Grant, t toolset.Toolset) (Executor, error) {
 	switch t.Kind {
 	case toolset.MCP:
-		return nil, &Failure{Code: CodeUnsupportedType, Message: fmt.Sprintf("Toolset %s not supported: MCP tool execution is not supported.", c.Toolset)}
+		if !s.executesMCP(ctx, c) {
+			return nil, &Failure{Code: CodeUnsupportedType, Message: fmt.Sprintf("Toolset %s not supported: MCP tool execution is not supported.", c.Toolset)}
+		}
 	case toolset.Builtin:
 		return nil, &Failure{Code: CodeUnsupportedType, Message: fmt.Sprintf("Toolset %s not supported: builtin tool execution is not supported.", c.Toolset)}
 	}

@@ -51,6 +51,12 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.Empty(t, got)
 				require.Len(t, failures, 1)
 			},
+			"ExportForSDK": func(t *testing.T) {
+				got, failures, err := s.ExportForSDK(t.Context(), anna, []string{"private"})
+				require.NoError(t, err)
+				require.Empty(t, got)
+				require.Len(t, failures, 1)
+			},
 		}
 		accesstest.Each(t, reflect.TypeFor[*toolset.Service](), tries, system)
 	})

@@ -57,7 +57,7 @@ func (c controller) export(ctx context.Context, who actor.Actor, in *exportInput
 	if err != nil {
 		return exportBody{}, err
 	}
-	definitions, failures, err := c.service.Export(ctx, who, keys)
+	definitions, failures, err := c.service.ExportForSDK(ctx, who, keys)
 	definitions = ForCode(definitions)
 	if err != nil {
 		return exportBody{}, err

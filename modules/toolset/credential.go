@@ -20,6 +20,10 @@ const (
 	Bearer    CredentialType = "bearer" // Authorization: Bearer
 	Basic     CredentialType = "basic"  // Authorization: Basic, Username and Value
 	Query     CredentialType = "query"  // in the query parameter Name
+	Cookie    CredentialType = "cookie" // in the cookie Name
+	// ClientCredentials gets tokens of OAuth 2 at the URL Name for the client
+	// Username with the secret Value, and presents them as bearer tokens.
+	ClientCredentials CredentialType = "clientCredentials"
 	// Volcengine signs requests with the secret Value of the access key Username,
 	// for the region and service Name, as region/service.
 	Volcengine CredentialType = "volcengine"
@@ -31,9 +35,12 @@ const (
 // zero value is none.
 type Credential struct {
 	Type     CredentialType
-	Name     string // of the header or the query parameter
+	Name     string // of the header, the query parameter or the cookie
 	Username string
 	Value    Secret
+	Scopes   string // of ClientCredentials, with blanks between
+	// Also are those that go with it. They have no Also.
+	Also []Credential
 }
 
 // None reports whether there is no credential.
@@ -74,6 +81,25 @@ type stored struct {
 	SecretKey   string         `json:"secretAccessKey,omitempty"`
 	Region      string         `json:"region,omitempty"`
 	Service     string         `json:"service,omitempty"`
+	Scopes      string         `json:"scopes,omitempty"`
+	Also        []stored       `json:"also,omitempty"`
+}
+
+// storedOf is the form of a credential of ours.
+func storedOf(c Credential) stored {
+	s := stored{Type: c.Type, Name: c.Name, Username: c.Username, Value: c.Value.Reveal(), Scopes: c.Scopes}
+	for _, more := range c.Also {
+		s.Also = append(s.Also, storedOf(more))
+	}
+	return s
+}
+
+func (s stored) credential() Credential {
+	c := Credential{Type: s.Type, Name: s.Name, Username: s.Username, Value: Secret(s.Value), Scopes: s.Scopes}
+	for _, more := range s.Also {
+		c.Also = append(c.Also, more.credential())
+	}
+	return c
 }
 
 // Plain is the form in which an operator's credential is sealed; nil for none.
@@ -81,7 +107,7 @@ func (c *Credential) Plain() []byte {
 	if c == nil {
 		return nil
 	}
-	text, _ := json.Marshal(stored{Type: c.Type, Name: c.Name, Username: c.Username, Value: c.Value.Reveal()}) //nolint:gosec // it is sealed; texts always have a JSON form
+	text, _ := json.Marshal(storedOf(*c)) //nolint:gosec // it is sealed; texts always have a JSON form
 	return text
 }
 
@@ -98,7 +124,7 @@ func ParseCredential(opened []byte) (Credential, error) {
 	}
 	switch {
 	case s.Type != "":
-		return Credential{Type: s.Type, Name: s.Name, Username: s.Username, Value: Secret(s.Value)}, nil
+		return s.credential(), nil
 	case s.AccessKeyID != "" && s.SecretKey != "":
 		return Credential{Type: Volcengine, Name: s.Region + "/" + s.Service, Username: s.AccessKeyID, Value: Secret(s.SecretKey)}, nil
 	case s.Username != "" && s.Password != "":

@@ -138,7 +138,7 @@ func methodOf(r rows.Method) (Method, error) {
 	m := Method{
 		Name: r.Name, Version: r.VersionID, Description: r.Description, Endpoint: r.Endpoint, HTTPMethod: r.HTTPMethod,
 		Request: json.RawMessage(r.RequestSchema), Response: json.RawMessage(r.ResponseSchema),
-		AllowedCallers: r.AllowedCallers,
+		AllowedCallers: r.AllowedCallers, Approval: r.Approval, Effect: r.Effect,
 	}
 	if r.AdapterConfig != nil {
 		if err := json.Unmarshal([]byte(*r.AdapterConfig), &m.Adapter); err != nil {

@@ -14,6 +14,8 @@ type Definition struct {
 	Name        string           `json:"name"`
 	Description string           `json:"description"`
 	Tools       []ToolDefinition `json:"tools"`
+	// Server says that the tools are those of an MCP server.
+	Server bool `json:"-"`
 }
 
 // ToolDefinition is one tool of a Definition.
@@ -24,6 +26,11 @@ type ToolDefinition struct {
 	// OutputSchema is the JSON Schema of the result; empty where none is known.
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Callers      Callers         `json:"-"`
+	// As is the name that its function has in programs, whatever others are
+	// called; empty leaves it to the names of all. Plain functions take what the
+	// tool itself takes, without a name for a file.
+	As    string `json:"-"`
+	Plain bool   `json:"-"`
 	// AllowedCallers is Callers in words; only what is exported has it.
 	AllowedCallers []string `json:"allowedCallers,omitempty" enum:"direct,code" doc:"Who may call it, where its name or its file says so: a model by a tool call, or code"`
 }

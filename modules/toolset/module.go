@@ -17,6 +17,10 @@ type Deps struct {
 	Box *secretbox.Box
 	// Kinds are the kinds of toolsets that there are.
 	Kinds Kinds
+	// Servers are the MCP servers; nil where none is executed here.
+	Servers Servers
+	// ExportServers exports their tools for SDKs, too.
+	ExportServers bool
 	// Logger says why a toolset is broken; nil discards that.
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -37,7 +41,7 @@ func New(d Deps) *Module {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Module{Service: &Service{db: d.DB, box: d.Box, kinds: d.Kinds, logger: d.Logger, now: d.Now, facts: facts}}
+	return &Module{Service: &Service{db: d.DB, box: d.Box, kinds: d.Kinds, servers: d.Servers, exportServers: d.ExportServers, logger: d.Logger, now: d.Now, facts: facts}}
 }
 
 // Register adds the module's operations to the API.
@@ -45,11 +49,13 @@ func (m *Module) Register(api *httpapi.API) { controller{m.Service}.register(api
 
 // Service identifies and exports toolsets.
 type Service struct {
-	db     *database.DB
-	box    *secretbox.Box
-	kinds  Kinds
-	logger *slog.Logger
-	now    func() time.Time
-	rows   rows.Repository
-	facts  facts
+	db            *database.DB
+	box           *secretbox.Box
+	kinds         Kinds
+	servers       Servers
+	exportServers bool
+	logger        *slog.Logger
+	now           func() time.Time
+	rows          rows.Repository
+	facts         facts
 }

@@ -13,7 +13,7 @@ import (
 
 // Identify says what a key means to the caller. The first of these counts: a
 // builtin tool, the caller's own MCP server of that name, the caller's own
-// toolset, the one of everybody.
+// toolset, the one of everybody, everybody's MCP server of that name.
 func (s *Service) Identify(ctx context.Context, a actor.Actor, key string) (Toolset, error) {
 	t, err := s.identify(ctx, a, key)
 	s.Report(ctx, err)
@@ -43,17 +43,21 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 		case failure != nil:
 			return Toolset{}, failure
 		case own:
-			return server(key), nil
+			return s.server(ctx, a, key)
+		case s.servers != nil: // everybody's, perhaps
+			if t, failure := s.server(ctx, a, key); errs.CodeOf(failure) != errs.ToolsetMissing {
+				return t, failure
+			}
 		}
 	}
 	if err != nil {
 		return Toolset{}, err
 	}
 	if row.MCP {
-		return server(key), nil
+		return s.server(ctx, a, key)
 	}
 	e := Entry{
-		Toolset: Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal},
+		Toolset: Toolset{Key: key, Name: row.Name, ToolsetID: row.ToolsetID, Global: row.IsGlobal, Approval: row.Approval},
 		service: s, authData: row.AuthData, config: row.Config, identified: true,
 	}
 	if row.InventoryUpdated != nil {
@@ -66,11 +70,6 @@ func (s *Service) identify(ctx context.Context, a actor.Actor, key string) (Tool
 	}
 	e.Toolset.Kind = source.Kind
 	return source.Resolve(ctx, a, e)
-}
-
-// server is what the name of a user's MCP server means.
-func server(key string) Toolset {
-	return Toolset{Key: key, Name: key, Kind: MCP, Unsupported: "MCP tool execution is not supported."}
 }
 
 // entryOf is an installed toolset as its Source sees it.
@@ -91,6 +90,9 @@ func (s *Service) Offer(r rows.Inventory, kind Kind) Entry {
 // to see: the user's own credential if the toolset is the user's, the
 // operator's otherwise.
 func (s *Service) Method(ctx context.Context, _ actor.Actor, t Toolset, name string) (Method, Credential, error) {
+	if t.Kind == MCP && s.servers != nil {
+		return s.servers.Method(ctx, t, name)
+	}
 	source, ok := s.kinds.first(func(one Traits) bool { return one.Kind == t.Kind })
 	if !ok {
 		return Method{}, Credential{}, NoMethod(t.Key, name, "none")

@@ -3,6 +3,7 @@ package toolset
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -16,6 +17,8 @@ import (
 type Failure struct {
 	Key     string
 	Problem error
+	// Server says that it is an MCP server.
+	Server bool
 }
 
 // Export describes toolsets for the generation of code, in the order of the
@@ -32,18 +35,28 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 			usable[r.Key] = r
 		}
 	}
+	servers, err := s.described(ctx, a, keys, usable)
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(keys) == 0 {
 		for key, r := range usable {
 			if source, ok := s.kinds.Installed(database.Text(r.AuthType), key); ok && !source.Off {
 				keys = append(keys, key)
 			}
 		}
+		keys = append(keys, slices.Collect(maps.Keys(servers))...)
 		slices.Sort(keys)
+		keys = slices.Compact(keys)
 	}
 	definitions := []Definition{}
 	var failures []Failure
 	for _, key := range keys {
-		d, err := s.define(ctx, key, usable)
+		one, isServer := servers[key]
+		d, err := one.Definition, one.Problem
+		if !isServer {
+			d, err = s.define(ctx, key, usable)
+		}
 		switch {
 		case err == nil:
 			definitions = append(definitions, d)
@@ -51,7 +64,7 @@ func (s *Service) Export(ctx context.Context, a actor.Actor, keys []string) ([]D
 			return nil, nil, err
 		default:
 			s.Report(ctx, err)
-			failures = append(failures, Failure{Key: key, Problem: err})
+			failures = append(failures, Failure{Key: key, Problem: err, Server: isServer})
 		}
 	}
 	return definitions, failures, nil

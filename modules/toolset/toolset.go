@@ -56,11 +56,16 @@ type Toolset struct {
 	Account, AccountUser string
 	// Egress lists what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
-	Prices price.List
+	// Approval is when calls of its tools wait for a person, as its file says:
+	// "never", "first" or "always"; empty where it says nothing.
+	Approval string
+	Prices   price.List
 	// Config is what the toolset is configured with, by the keys of its items.
 	Config map[string]string
 	// Credential is what calls carry.
 	Credential Sealed
+	// Found is what the kind's own code holds for the steps that follow.
+	Found any
 }
 
 // Find is Source.Method for a toolset that has its Methods.
@@ -98,6 +103,10 @@ type Method struct {
 	// AllowedCallers is "direct", "code" or both with a comma; empty leaves it
 	// to the name.
 	AllowedCallers string
+	// Approval is Toolset.Approval for this method.
+	Approval string
+	// Effect is EffectRead or EffectWrite, where somebody said so.
+	Effect string
 	// Revision is the version of a tool at the provider that lists it.
 	Revision string
 	// Verbatim says that the executor returns results as they came. Others are
@@ -135,6 +144,18 @@ func (m Method) Expanded(expand func(schema json.RawMessage) (json.RawMessage, e
 	return m, nil
 }
 
+// What a method does, as a column and a listing say it.
+const (
+	EffectRead  = "read"
+	EffectWrite = "write"
+)
+
+// Reads reports whether the method changes nothing, as far as is known: somebody
+// said so, or it is called with GET and nobody said otherwise.
+func (m Method) Reads() bool {
+	return m.Effect == EffectRead || m.Effect == "" && (m.HTTPMethod == "GET" || m.HTTPMethod == "HEAD")
+}
+
 // Callers says who may call the method.
 func (m Method) Callers() Callers { return callersOf(m.Name, m.AllowedCallers) }
 
@@ -164,11 +185,18 @@ type Adapter struct {
 	QueryParameters  []string          `json:"queryParameters,omitempty" yaml:"queryParameters"`
 	HeaderParameters map[string]string `json:"headerParameters,omitempty" yaml:"headerParameters"`
 	BodyParameter    string            `json:"bodyParameter,omitempty" yaml:"bodyParameter"`
+	// Parameters are arguments that go elsewhere, under another name, or in a way
+	// of their own.
+	Parameters map[string]Parameter `json:"parameters,omitempty" yaml:"-"`
+	// Body says when a body is sent: BodyNone, BodyOptional, or empty for always.
+	Body string `json:"body,omitempty" yaml:"body"`
 	// Idempotent says that repeating the call does no harm, whatever its HTTP
 	// method.
 	Idempotent bool `json:"idempotent,omitempty" yaml:"idempotent"`
 	// Polling says how to wait for an upstream that only starts a task.
 	Polling *Polling `json:"polling,omitempty" yaml:"-"`
+	// GraphQL says that the method is a request in that language.
+	GraphQL *GraphQL `json:"graphql,omitempty" yaml:"-"`
 }
 
 // Polling is how an asynchronous upstream is asked about a task:

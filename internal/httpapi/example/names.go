@@ -35,13 +35,13 @@ func named(name string) []any {
 	switch name {
 	case "resultId", "actionResultId":
 		return []any{run}
-	case "canvasId", "targetId", "entityId", "AuditBody.subject":
+	case "canvasId", "targetId", "entityId", "AuditBody.subject", "ChangeBody.subject":
 		return []any{canvas}
 	case "callId", "toolCallId", "call_id", "AskedCall.id":
 		return []any{call}
-	case "ptcCallId", "x-ptc-call-id":
+	case "ptcCallId", "x-ptc-call-id", "parentId":
 		return []any{program}
-	case "createdAt", "updatedAt", "expiresAt", "lastUsedAt", "lastModified", "startTs", "endTs":
+	case "createdAt", "updatedAt", "expiresAt", "lastUsedAt", "lastSeenAt", "lastModified", "startTs", "endTs":
 		return []any{moment, "2026-03-04T05:06:07Z"}
 	case "session_id", "storage_session_id", "session":
 		return []any{session}
@@ -51,8 +51,12 @@ func named(name string) []any {
 		return []any{object1}
 	case "messageId", "messagesCursor":
 		return []any{"am-b1e8s3v7k2m4p6q9"}
-	case "uid":
+	case "uid", "decidedBy":
 		return []any{"u-5f3k8d1m6q9w2x7z"}
+	case "sessionId":
+		return []any{"us-7h3k9m2n5p8r1t4v"}
+	case "email":
+		return []any{"anna@example.com"}
 	case "keyId":
 		return []any{"ak-9x4c7v2b5n8m1k3j"}
 	case "apiKey":
@@ -70,7 +74,7 @@ func named(name string) []any {
 	case "traceId", "request_id":
 		return []any{"0b4f4e0a-6f5e-4f6a-9d6b-0d4f3b1c2a19"}
 	}
-	return words(name)
+	return documents(name)
 }
 
 // words are the examples of names that are not ids.
@@ -95,7 +99,7 @@ func words(name string) []any {
 	case "id":
 		return []any{object1}
 	case "arguments", "toolInput":
-		return []any{object{"city": "Rome"}}
+		return []any{object{"city": "Rome"}, `{"city":"Rome"}`}
 	case "input":
 		return []any{object{"input": object{"city": "Rome"}}}
 	case "output", "data", "result":
@@ -161,7 +165,7 @@ func labels(name string) []any {
 		return []any{"utf-8"}
 	case "version":
 		return []any{0}
-	case "StartBody.version", "HealthBody.version", "ReadyBody.version":
+	case "StartBody.version", "HealthBody.version", "ReadyBody.version", "StatusBody.version":
 		return []any{"1.0.0"}
 	case "UploadForm.version":
 		return []any{"1"}
@@ -227,6 +231,47 @@ func numbers(name string) []any {
 		return []any{10_000}
 	case "max_concurrency", "total", "succeeded", "page":
 		return []any{1}
+	}
+	return console(name)
+}
+
+// console are examples of what pages of people and administrators show.
+func console(name string) []any {
+	switch name {
+	case "ProgramBody.ended":
+		return []any{"completed"}
+	case "ProgramBody.output":
+		return []any{"42\n"}
+	case "permissionId":
+		return []any{"perm-2m5p8r1t4v7h3k9n"}
+	case "day":
+		return []any{100, "2026-03-04"}
+	case "timeZone":
+		return []any{"Europe/Rome"}
+	case "plan", "lookupKey":
+		return []any{"pro_monthly"}
+	case "planType":
+		return []any{"pro"}
+	case "interval":
+		return []any{"monthly"}
+	case "debug":
+		return []any{"opt-in"}
+	case "rolloutSalt":
+		return []any{"2026-03"}
+	case "process":
+		return []any{"portico-0b4f4e0a"}
+	case "origin":
+		return []any{"https://api.example.com"}
+	case "problem":
+		return []any{"method get_weather has no endpoint"}
+	case "connectUrl":
+		return []any{"https://portico.example.com/connect/7h3k9m2n5p8r1t4v"}
+	case "OneTool.line":
+		return []any{"get_weather(city: str) -> dict"}
+	case "toolsetAllowlist", "toolsetBlocklist":
+		return []any{"demo"}
+	case "user":
+		return []any{"u-5f3k8d1m6q9w2x7z"}
 	}
 	return nil
 }

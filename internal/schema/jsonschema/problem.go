@@ -157,6 +157,9 @@ func list(values []any) string {
 	return strings.Join(shown, ", ")
 }
 
+// Path names the field at a place as problems do.
+func Path(location []string) string { return path(location) }
+
 func path(location []string) string {
 	out := ""
 	for _, token := range location {

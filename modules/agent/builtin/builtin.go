@@ -22,6 +22,7 @@ import (
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // Programs run code.
@@ -79,6 +80,8 @@ type Task struct {
 	// Toolsets are those that programs get, Selected the only tools of some.
 	Toolsets []string
 	Selected map[string][]string
+	// Approval is when their calls wait for a person, at least.
+	Approval approval.Level
 	// CodeTool is the name of the tool that runs programs, CodeTimeout what a
 	// program has that names no time.
 	CodeTool    string

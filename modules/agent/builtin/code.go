@@ -72,7 +72,7 @@ func (c code) request(call loop.Call, text string, timeout int, functions []tool
 	req := program.Request{
 		Code: text, Language: sandbox.Python, Toolsets: c.task.Toolsets, Timeout: c.task.CodeTimeout,
 		ResultID: c.task.Run.ResultID, CanvasID: c.task.canvas(), Title: c.task.Title, Functions: functions,
-		Selected: c.task.Selected, Shown: c.calls.Shown(call),
+		Selected: c.task.Selected, Approval: c.task.Approval, Shown: c.calls.Shown(call),
 	}
 	if timeout > 0 {
 		req.Timeout = time.Duration(timeout) * time.Second

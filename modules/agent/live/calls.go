@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // Tools execute and record calls.
@@ -29,6 +30,9 @@ type Calls struct {
 	writer  *Writer
 	actor   actor.Actor
 	offered atomic.Pointer[loop.Tools]
+	// Approval is when calls wait for a person, at least. It is set before the first
+	// call.
+	Approval approval.Level
 }
 
 // NewCalls records the calls of the run that a writer shows, also those whose
@@ -57,7 +61,7 @@ func (c *Calls) Given(ctx context.Context, call loop.Call, id, text string) {
 // Execute calls a tool of a toolset, as the model was shown it.
 func (c *Calls) Execute(ctx context.Context, call loop.Call, t loop.Tool) (string, error) {
 	made, answer, err := c.tools.ExecuteForModel(ctx, c.actor, c.writer.run, tool.ModelCall{
-		Shown: c.Shown(call), Toolset: t.Toolset, Tool: t.Method, Arguments: call.Arguments, Name: call.Name, Schema: t.Schema,
+		Shown: c.Shown(call), Toolset: t.Toolset, Tool: t.Method, Arguments: call.Arguments, Name: call.Name, Schema: t.Schema, Approval: c.Approval,
 	})
 	if f, ok := errors.AsType[*tool.Failure](err); ok && f.Code == tool.CodeInvalidArguments {
 		return "", loop.Refusal{Kind: loop.WrongArguments, Reason: f.Message}

@@ -3,6 +3,7 @@ package prompt
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -176,13 +177,30 @@ func (p Prompt) styles() string {
 	if functions {
 		b.WriteString(`Functions: a line such as get_weather(city: str, days?: int) -> {sky: str} is a function that is there without an import: get_weather(city="Oslo"). ` +
 			`What has a ? may be left out; what stands in **{...} is given that way, as in f(**{"from": 1}). ` +
-			"A function returns the value and raises ToolExecutionError when the call fails.\n")
+			"A function returns the value and raises ToolExecutionError when the call fails.")
+		if p.dotted() {
+			b.WriteString(" A line that begins as server.tool(...) is one, too: write it with the dot, import nothing.")
+		}
+		b.WriteString("\n")
 	}
 	if classes {
 		b.WriteString("Classes: import them as the toolset says, from refly_tools.<module> import <Class>; the tools are class methods, with keyword arguments. " +
 			`A class method returns a dict with "status", which is "success" with "data", or "error" with "error"; it raises nothing when the call fails.` + "\n")
 	}
 	return b.String()
+}
+
+var dottedLine = regexp.MustCompile(`^\w+\.\w+\(`)
+
+// dotted reports whether there are lines with names of two parts below.
+func (p Prompt) dotted() bool {
+	lines := p.Functions
+	for _, t := range p.Toolsets {
+		if t.Docs == "" && !t.Hidden {
+			lines = slices.Concat(lines, t.Lines)
+		}
+	}
+	return slices.ContainsFunc(lines, dottedLine.MatchString)
 }
 
 // shown reports which styles are there below.

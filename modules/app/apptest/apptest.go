@@ -83,7 +83,7 @@ func Environ(t testing.TB, database string, more ...string) []string {
 		// Programs that name no time have the longest, because the machine of a
 		// test may be busy.
 		"SANDBOX_TIMEOUT_MS=300000", "CODEAPI_TIMEOUT_MS=300000",
-		"DATABASE_URL=" + database, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets",
+		"DATABASE_URL=" + database, "OBJECT_STORAGE_FOLDER=" + t.TempDir(), "TOOLSETS_DIR=../../configs/toolsets", "MCP_DIR=" + t.TempDir(),
 		"PORTICO_LISTEN=127.0.0.1:0", "DEMO_LISTEN=" + testenv.FreeAddress(t), "PTC_MODE=on", "SANDBOX_POOL=1", "SANDBOX_PRELOAD=json",
 		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32),
 		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"),

@@ -24,6 +24,15 @@ type List struct {
 	formulas map[string]Formula
 }
 
+// Flat is a list with one price for every method, and others for some.
+func Flat(all money.Amount, methods map[string]money.Amount) List {
+	list := List{all: &all, methods: map[string]rule{}}
+	for name, amount := range methods {
+		list.methods[name] = rule{perCall: amount}
+	}
+	return list
+}
+
 // Method is a method as far as its price depends on it.
 type Method struct {
 	Name              string
@@ -235,6 +244,26 @@ func (p List) Price(method string, arguments map[string]any, result json.RawMess
 	}
 	q.Price = price
 	return q, nil
+}
+
+// Listed is what a call of a method costs as far as that is known before its
+// arguments are: what varies has no amount. A method without a price is not known.
+func (p List) Listed(method string) (amount money.Amount, varies, known bool) {
+	r, listed := p.methods[method]
+	_, formula := p.formulas[method]
+	switch {
+	case listed && r.free:
+		return 0, false, true
+	case formula, listed && r.quantity != "":
+		return 0, true, true
+	case !listed && p.all == nil:
+		return 0, false, false
+	case !listed:
+		return *p.all, false, true
+	case r.max != nil:
+		return min(r.perCall, *r.max), false, true
+	}
+	return r.perCall, false, true
 }
 
 // Estimate is the least that a call of a method will cost: what is known of its

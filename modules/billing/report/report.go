@@ -25,7 +25,8 @@ func New(db *database.DB) *Service { return &Service{db: db} }
 
 // Line is what one tool or model cost in a report.
 type Line struct {
-	Type    string       `json:"usageType" doc:"tool_call or model_call"`
+	Type    string       `json:"usageType,omitempty" doc:"tool_call or model_call; absent where a line is a day"`
+	Day     string       `json:"day,omitempty" doc:"Such as 2026-01-31, where a line is a day"`
 	Toolset string       `json:"toolsetKey,omitempty"`
 	Tool    string       `json:"toolName,omitempty"`
 	Model   string       `json:"modelName,omitempty"`
@@ -38,6 +39,7 @@ type Line struct {
 type Statement struct {
 	Total   money.Amount `json:"total" doc:"By the list"`
 	Charged money.Amount `json:"charged" doc:"After what is free"`
+	Zone    string       `json:"timeZone,omitempty" doc:"Whose days the lines are, where they are days"`
 	Lines   []Line       `json:"lines" nullable:"false"`
 }
 
@@ -77,8 +79,11 @@ func statementOf(rows []sumRow) Statement {
 		r.Charged += line.Charged
 		r.Lines = append(r.Lines, line)
 	}
-	slices.SortStableFunc(r.Lines, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(b.Charged, a.Charged), cmp.Compare(b.Total, a.Total), cmp.Compare(a.Toolset+a.Tool+a.Model, b.Toolset+b.Tool+b.Model))
-	})
+	slices.SortStableFunc(r.Lines, dearest)
 	return r
+}
+
+// dearest orders lines.
+func dearest(a, b Line) int {
+	return cmp.Or(cmp.Compare(b.Charged, a.Charged), cmp.Compare(b.Total, a.Total), cmp.Compare(a.Toolset+a.Tool+a.Model, b.Toolset+b.Tool+b.Model))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/billing/report"
@@ -96,7 +97,12 @@ func TestAnotherTenant(t *testing.T) {
 			"Report":       func() (report.Statement, error) { return s.Report(t.Context(), ben, report.Period{}) },
 			"RunReport":    func() (report.Statement, error) { return s.RunReport(t.Context(), ben, "ar-1", nil) },
 			"CanvasReport": func() (report.Statement, error) { return s.CanvasReport(t.Context(), ben, "c-1") },
-			"Verify":       func() (report.Statement, error) { return nothing, nil }, // for operators; of all users
+			"ReportBy": func() (report.Statement, error) {
+				got, err := s.ReportBy(t.Context(), ben, report.Period{}, report.Grouping{By: report.ByDay})
+				got.Zone = ""
+				return got, err
+			},
+			"Verify": func() (report.Statement, error) { return nothing, nil }, // for operators; of all users
 		}
 		for m := range reflect.TypeFor[*report.Service]().Methods() {
 			require.Contains(t, tried, m.Name)
@@ -125,6 +131,62 @@ func TestBooksThatDoNotBalanceAreFound(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, wrong, 1)
 			require.Equal(t, c.says, wrong[0].String())
+		}
+	})
+}
+
+func TestAReportByToolModelAndToolsetAddsUp(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := books(t, db)
+		for by, want := range map[string][]report.Line{
+			report.ByTool: {
+				{Type: "tool_call", Toolset: "demo", Tool: "x", Calls: 1, Total: 2 * credit, Charged: 2 * credit},
+				{Type: "tool_call", Toolset: "gift", Tool: "x", Calls: 1, Total: 2 * credit},
+			},
+			report.ByToolset: {
+				{Type: "tool_call", Toolset: "demo", Calls: 1, Total: 2 * credit, Charged: 2 * credit},
+				{Type: "tool_call", Toolset: "gift", Calls: 1, Total: 2 * credit},
+			},
+			report.ByModel: {{Type: "model_call", Model: "m", Calls: 1, Total: 5 * credit, Charged: 5 * credit}},
+		} {
+			got, err := s.ReportBy(t.Context(), anna, report.Period{}, report.Grouping{By: by})
+			require.NoError(t, err, by)
+			require.Equal(t, want, got.Lines, by)
+			var total, charged money.Amount
+			for _, l := range want {
+				total, charged = total+l.Total, charged+l.Charged
+			}
+			require.Equal(t, total, got.Total, by)
+			require.Equal(t, charged, got.Charged, by)
+		}
+	})
+}
+
+// A day is one of the zone that is asked for, whatever the hour in UTC, and sums
+// are exact where floating-point numbers are not.
+func TestAReportByDayIsExactInEveryTimeZone(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := books(t, db)
+		exec(t, db, "UPDATE credit_usages SET created_at = ?", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		exec(t, db, "UPDATE credit_usages SET created_at = ?, amount = 0.000001 WHERE tool_call_id = 'call-1'", time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC))
+		for zone, days := range map[string][]report.Line{
+			"":              {{Day: "2026-03-01", Calls: 3, Total: 9 * credit, Charged: 5*credit + 1}},
+			"Europe/Berlin": {{Day: "2026-03-01", Calls: 2, Total: 7 * credit, Charged: 5 * credit}, {Day: "2026-03-02", Calls: 1, Total: 2 * credit, Charged: 1}},
+		} {
+			got, err := s.ReportBy(t.Context(), anna, report.Period{}, report.Grouping{By: report.ByDay, Zone: zone})
+			require.NoError(t, err)
+			require.Equal(t, days, got.Lines, zone)
+			require.Equal(t, 5*credit+1, got.Charged)
+			require.Equal(t, 9*credit, got.Total)
+		}
+		later, err := s.ReportBy(t.Context(), anna, report.Period{From: time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)}, report.Grouping{By: report.ByDay})
+		require.NoError(t, err)
+		require.Equal(t, []report.Line{{Day: "2026-03-01", Calls: 1, Total: 2 * credit, Charged: 1}}, later.Lines)
+		for _, g := range []report.Grouping{{By: report.ByDay, Zone: "Mars/Olympus"}, {By: report.ByDay, Zone: "Local"}, {By: report.ByTool, Zone: "UTC"}} {
+			_, err := s.ReportBy(t.Context(), anna, report.Period{}, g)
+			require.Equal(t, errs.Invalid, errs.CodeOf(err), g)
 		}
 	})
 }

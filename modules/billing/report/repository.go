@@ -1,6 +1,10 @@
 package report
 
 import (
+	"time"
+
+	"gorm.io/gorm"
+
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/money"
 )
@@ -40,14 +44,47 @@ func (repository) sums(h database.Handle, uid string, p share) ([]sumRow, error)
 		q = q.Where(`EXISTS (SELECT 1 FROM action_results r WHERE r.result_id = credit_usages.action_result_id AND r.version = credit_usages.version
 			AND r.uid = ? AND r.target_type = 'canvas' AND r.target_id = ?)`, uid, p.canvasID)
 	}
+	var rows []sumRow
+	return rows, p.of(q).Scan(&rows).Error
+}
+
+// usage is one thing that was charged.
+type usage struct {
+	PK                int64
+	DueAmount, Amount money.Amount
+	CreatedAt         time.Time
+}
+
+// batch is how many usages are in memory at once.
+const batch = 2000
+
+// each hands over what a user was charged in a period, a batch at a time.
+func (repository) each(h database.Handle, uid string, p Period, take func(u usage)) error {
+	for after := int64(0); ; {
+		var rows []usage
+		q := p.of(database.Scoped(h, uid).Table("credit_usages").Select("pk, due_amount, amount, created_at"))
+		if err := q.Where("pk > ?", after).Order("pk").Limit(batch).Find(&rows).Error; err != nil {
+			return err
+		}
+		for _, u := range rows {
+			take(u)
+		}
+		if len(rows) < batch {
+			return nil
+		}
+		after = rows[len(rows)-1].PK
+	}
+}
+
+// of narrows a query to the period.
+func (p Period) of(q *gorm.DB) *gorm.DB {
 	if !p.From.IsZero() {
-		q = q.Where("created_at >= ?", p.From)
+		q = q.Where("created_at >= ?", p.From.UTC())
 	}
 	if !p.Until.IsZero() {
-		q = q.Where("created_at < ?", p.Until)
+		q = q.Where("created_at < ?", p.Until.UTC())
 	}
-	var rows []sumRow
-	return rows, q.Scan(&rows).Error
+	return q
 }
 
 // users lists everybody, for the verification of the books.

@@ -100,9 +100,9 @@ func parameters(schema json.RawMessage) string {
 		of := t.of(properties.Get(name), 0)
 		switch {
 		case name == stub.FileTitle: // it has a default
-		case !identifier(name) && must:
+		case !Identifier(name) && must:
 			odd = append(odd, quote(name)+":"+of)
-		case !identifier(name):
+		case !Identifier(name):
 			odd = append(odd, quote(name)+"?:"+of)
 		case must:
 			first = append(first, name+": "+of)
@@ -115,6 +115,25 @@ func parameters(schema json.RawMessage) string {
 		all = append(all, "**{"+strings.Join(odd, ",")+"}")
 	}
 	return strings.Join(all, ", ")
+}
+
+// Types are those of the parameters of a schema, as Signature writes them.
+func Types(schema json.RawMessage) map[string]string {
+	types := map[string]string{}
+	root := object(schema)
+	if root == nil {
+		return types
+	}
+	t := typer{root: root}
+	node := t.resolve(root)
+	if node == nil || node.Object("properties") == nil {
+		return types
+	}
+	properties := node.Object("properties")
+	for _, name := range properties.Names() {
+		types[name] = t.of(properties.Get(name), 0)
+	}
+	return types
 }
 
 func object(schema json.RawMessage) *jsontree.Object {
@@ -137,13 +156,13 @@ var (
 	sentenceEnd = regexp.MustCompile(`[^.\s][^.\s][.!?](\s|$)`)
 )
 
-// identifier reports whether Python takes a name as that of a parameter.
-func identifier(name string) bool {
+// Identifier reports whether Python takes a name as that of a parameter.
+func Identifier(name string) bool {
 	return identifierForm.MatchString(name) && stub.Name(sandbox.Python, name) == name
 }
 
 func key(name string) string {
-	if identifier(name) {
+	if Identifier(name) {
 		return name
 	}
 	return quote(name)

@@ -19,12 +19,12 @@ import (
 	"syscall"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing/report"
 	"github.com/portico-run/portico/modules/catalogue/signature"
-	"github.com/portico-run/portico/modules/demo"
 	"github.com/portico-run/portico/modules/toolset/file"
 )
 
@@ -63,6 +63,7 @@ func (d Demos) Agent(ctx context.Context, picture string) (err error) {
 		"OBJECT_STORAGE_DRIVER=folder", "OBJECT_STORAGE_FOLDER="+filepath.Join(folder, "objects"), "TOOLSETS_DIR=", "DEMO_ENABLED=true", "DEMO_LISTEN="+upstream,
 		"PTC_MODE=on", "PTC_DEBUG=", "PTC_TOOLSET_BLOCKLIST=", "PTC_TOOLSET_ALLOWLIST="+demo.Shop, "PTC_ROLLOUT_PERCENT=100", "SANDBOX_S3LIB_HASH=",
 		"AGENT_BUILTINS=all", "AGENT_CODE_TOOL_NAME=execute_code", "AGENT_LIFECYCLE_TOOLS=false",
+		"FLAT_TOOLS=false", // both ways have the same tools: only code could call these
 		"MODEL_BASE_URL=http://"+address, "MODEL_NAME=scripted", "MODEL_API_KEY=none", "MODEL_HEADERS=", "MODEL_INPUT_PRICE="+demoInputPrice, "MODEL_OUTPUT_PRICE="+demoOutputPrice,
 	)}
 	return d.agentOn(ctx, options, model, picture)
@@ -133,7 +134,7 @@ type agentDemo struct {
 }
 
 func (d agentDemo) run(ctx context.Context) error {
-	fmt.Fprintf(d.out, "The model is SCRIPTED: it says what modules/demo/agent.yaml says. All else is real.\n\n")
+	fmt.Fprintf(d.out, "The model is SCRIPTED: it says what dev/demo/agent.yaml says. All else is real.\n\n")
 	canvas, err := d.upload(ctx)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
@@ -28,7 +29,6 @@ import (
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/billing/report"
-	"github.com/portico-run/portico/modules/demo"
 )
 
 // demoCredits is what the demo's user gets to spend, once.
@@ -152,7 +152,7 @@ type demonstration struct {
 }
 
 func (d demonstration) run(ctx context.Context) error {
-	fmt.Fprintf(d.out, "\nThe program (modules/demo/program.py) makes 12 tool calls, 8 of them at once, and one fails.\n\n")
+	fmt.Fprintf(d.out, "\nThe program (dev/demo/program.py) makes 12 tool calls, 8 of them at once, and one fails.\n\n")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type ended struct {

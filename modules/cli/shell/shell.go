@@ -154,7 +154,7 @@ func (c *Shell) Open(ctx context.Context, o configs.Options, least slog.Level) (
 	if err != nil {
 		return nil, err
 	}
-	return app.Open(ctx, app.Options{Config: cfg, Environ: environment(o.Environ), Logger: c.logger(cfg.Log, least)})
+	return app.Open(ctx, app.Options{Config: cfg, Environ: Environment(o.Environ), Logger: c.logger(cfg.Log, least)})
 }
 
 // With opens an app, on a database that is up to date, for one command.
@@ -180,7 +180,8 @@ func (c *Shell) Without(cmd *cobra.Command, work func(ctx context.Context, a *ap
 	return errors.Join(work(cmd.Context(), a), a.Close())
 }
 
-func environment(environ []string) map[string]string {
+// Environment are the variables of an environment, by name.
+func Environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")

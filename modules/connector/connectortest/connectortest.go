@@ -3,12 +3,14 @@
 package connectortest
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/secretbox"
@@ -20,6 +22,7 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
 	"github.com/portico-run/portico/modules/toolset/install"
+	"github.com/portico-run/portico/modules/toolset/mark"
 	"github.com/portico-run/portico/modules/toolset/store"
 )
 
@@ -62,7 +65,7 @@ func New(t testing.TB, db *database.DB, client *composio.Client, variables map[s
 	})
 	kinds := toolset.NewKinds(rest.New(rest.Deps{Pricer: pricer}), clients, composio.OAuth{Connector: s.Connector}, composio.APIKey{Connector: s.Connector})
 	s.Service = toolset.New(toolset.Deps{DB: db, Box: box, Kinds: kinds}).Service
-	s.Installs = install.New(install.Deps{DB: db, Box: box, Toolsets: s.Service, Kinds: kinds, Now: now}).Service
+	s.Installs = install.New(install.Deps{DB: db, Box: box, Toolsets: s.Service, Kinds: kinds, Details: details{}, Now: now}).Service
 	s.Files = file.New(file.Deps{Inventory: store.New(store.Deps{DB: db, Box: box, Now: now}), Variables: variables, Pricer: pricer, Kinds: kinds})
 	s.Connections = composio.NewModule(s.Connector, s.Installs).Service
 	return s
@@ -82,3 +85,18 @@ func Exec(t testing.TB, db *database.DB, sql string, args ...any) {
 		return database.Unscoped(tx.Handle).Exec(sql, args...).Error
 	}))
 }
+
+// details knows nothing of tools.
+type details struct{}
+
+func (details) Lines(toolset.Definition) map[string]string { return nil }
+
+func (details) Hints(context.Context, actor.Actor, string, string) (readOnly, idempotent *bool, err error) {
+	return nil, nil, nil
+}
+
+func (details) Health(context.Context, actor.Actor, string) (install.ServerHealth, error) {
+	return install.ServerHealth{}, nil
+}
+
+func (details) Marks(context.Context, string) ([]mark.Mark, error) { return nil, nil }

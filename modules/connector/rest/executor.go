@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -28,8 +30,10 @@ type Deps struct {
 
 // Connector implements toolset.Source and tool.Executor.
 type Connector struct {
-	deps  Deps
-	cache *cache
+	deps   Deps
+	cache  *cache
+	tokens *tokens
+	types  *graphqlTypes
 }
 
 // New returns a connector.
@@ -37,7 +41,7 @@ func New(d Deps) *Connector {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Connector{deps: d, cache: &cache{entries: map[string]parsed{}}}
+	return &Connector{deps: d, cache: &cache{entries: map[string]parsed{}}, tokens: &tokens{}, types: &graphqlTypes{}}
 }
 
 // Execute implements tool.Executor.
@@ -49,7 +53,16 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	request, failure := newRequest(in, c.deps.Now())
+	own := in.Credential
+	var failure *tool.Failure
+	if in.Credential, failure = c.signed(ctx, own, tokenNetworks(in.Toolset)); failure != nil {
+		return tool.Outcome{Failure: failure}, nil
+	}
+	sent, failure := c.graphqlCall(in)
+	if failure != nil {
+		return failed(failure), nil
+	}
+	request, failure := newRequest(sent, c.deps.Now())
 	if failure != nil {
 		return tool.Outcome{Failure: failure}, nil
 	}
@@ -59,8 +72,11 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 		request.Retries = *r
 	}
 	request.Harmless = in.Method.Adapter.Idempotent || slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE"}, in.Method.HTTPMethod)
-	secrets := secretsOf(in.Credential)
+	secrets := append(secretsOf(in.Credential), secretsOf(own)...)
 	got, err := c.deps.Upstream.Do(ctx, request)
+	if got.Status == http.StatusUnauthorized {
+		c.forget(own)
+	}
 	switch polling := in.Method.Adapter.Polling; {
 	case err != nil:
 		return broken(secrets, err)
@@ -69,6 +85,9 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 	}
 	if f := checked(in.Credential, got); f != nil {
 		return failed(secrets.Scrub(f)), nil
+	}
+	if g := in.Method.Adapter.GraphQL; g != nil {
+		return graphqlOutcome(*g, got, secrets), nil
 	}
 	return tidy(in, outcome(got, secrets)), nil
 }
@@ -94,6 +113,15 @@ func secretsOf(c toolset.Credential) upstream.Secrets {
 	s := upstream.Hide(c.Value.Reveal())
 	if c.Type == toolset.Basic {
 		s = append(s, base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.Value.Reveal())))
+	}
+	if c.Type == toolset.ClientCredentials {
+		s = append(s, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.Username)+":"+url.QueryEscape(c.Value.Reveal()))))
+	}
+	if c.Type == toolset.Cookie && len(s) > 0 {
+		s = append(s, escapeAll(c.Value.Reveal()))
+	}
+	for _, more := range c.Also {
+		s = append(s, secretsOf(more)...)
 	}
 	return s
 }

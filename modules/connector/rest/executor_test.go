@@ -90,6 +90,14 @@ func executor(t *testing.T, w *waits) *rest.Connector {
 	return rest.New(rest.Deps{Upstream: upstreams.New(d), Timeout: 5 * time.Second, MaxTimeout: time.Minute})
 }
 
+// executorAt is an executor for which it is the moment that a clock says.
+func executorAt(t *testing.T, now func() time.Time) *rest.Connector {
+	t.Helper()
+	client := egress.New(egress.Config{})
+	t.Cleanup(client.Close)
+	return rest.New(rest.Deps{Upstream: upstreams.New(upstreams.Deps{Client: client, ResponseCap: 1 << 16}), Timeout: 5 * time.Second, MaxTimeout: time.Minute, Now: now})
+}
+
 func invocation(t *testing.T, u *upstream, m toolset.Method, arguments string) tool.Invocation {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(arguments))
@@ -274,7 +282,8 @@ func TestSecretsThatAnUpstreamRepeatsDoNotComeBack(t *testing.T) {
 		})
 		in := invocation(t, u, toolset.Method{Endpoint: "/"}, `{}`)
 		in.Credential = toolset.Credential{Type: toolset.Bearer, Value: secret}
-		text, err := json.Marshal(execute(t, executor(t, nil), in))
+		out := execute(t, executor(t, nil), in)
+		text, err := json.Marshal([]any{out.Data, out.Failure, out.File})
 		require.NoError(t, err)
 		require.NotContains(t, string(text), secret)
 		require.Contains(t, string(text), "[redacted]")

@@ -1,14 +1,10 @@
 package rest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"mime"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"regexp"
 	"slices"
@@ -17,7 +13,6 @@ import (
 
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
-	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -43,7 +38,7 @@ func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Fail
 		return upstream.Request(p), failure
 	}
 	target = p.place(in.Method.Adapter, target, arguments)
-	if p.Method == http.MethodGet || p.Method == http.MethodHead {
+	if (p.Method == http.MethodGet || p.Method == http.MethodHead) && in.Method.Adapter.BodyParameter == "" {
 		target = withQuery(target, values(arguments))
 	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
 		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
@@ -59,7 +54,7 @@ func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Fail
 func (p *request) place(a toolset.Adapter, target string, arguments map[string]any) string {
 	for name, header := range a.HeaderParameters {
 		if v, ok := arguments[name]; ok && v != nil {
-			p.Header.Set(header, strings.NewReplacer("\r", " ", "\n", " ").Replace(text(v)))
+			p.Header.Set(header, oneLine(text(v)))
 		}
 		delete(arguments, name)
 	}
@@ -70,7 +65,56 @@ func (p *request) place(a toolset.Adapter, target string, arguments map[string]a
 		}
 		delete(arguments, name)
 	}
-	return withQuery(target, values(query))
+	return withPairs(withQuery(target, values(query)), p.placeStyled(a, arguments))
+}
+
+// placeStyled is place for the arguments that the method says more about. It
+// returns those that go into the query.
+func (p *request) placeStyled(a toolset.Adapter, arguments map[string]any) []pair {
+	var query, cookies []pair
+	for _, name := range slices.Sorted(maps.Keys(a.Parameters)) {
+		says := a.Parameters[name]
+		v, ok := arguments[name]
+		if says.In == toolset.InBody {
+			continue
+		}
+		delete(arguments, name)
+		if !ok || v == nil {
+			continue
+		}
+		switch says.In {
+		case toolset.InQuery:
+			query = append(query, inQuery(says, name, v)...)
+		case toolset.InHeader:
+			p.Header.Set(nameIn(says, name), inHeader(says, v))
+		case toolset.InCookie:
+			cookies = append(cookies, inQuery(says, name, v)...)
+		}
+	}
+	p.addCookies(cookies)
+	return query
+}
+
+func (p *request) addCookies(pairs []pair) {
+	if len(pairs) == 0 {
+		return
+	}
+	if had := p.Header.Get("Cookie"); had != "" {
+		p.Header.Set("Cookie", had+"; "+joined(pairs, "; "))
+		return
+	}
+	p.Header.Set("Cookie", joined(pairs, "; "))
+}
+
+// withPairs adds fields that are escaped to the query of a URL.
+func withPairs(target string, more []pair) string {
+	switch {
+	case len(more) == 0:
+		return target
+	case strings.Contains(target, "?"):
+		return target + "&" + joined(more, "&")
+	}
+	return target + "?" + joined(more, "&")
 }
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
@@ -92,6 +136,13 @@ func expand(t toolset.Toolset, m toolset.Method, arguments map[string]any) (stri
 		return placeholder.ReplaceAllStringFunc(template, func(place string) string {
 			name := place[1 : len(place)-1]
 			used = append(used, name)
+			if says, styled := m.Adapter.Parameters[name]; styled && inPath && arguments[name] != nil {
+				written, failure := intoPath(says, name, arguments[name])
+				if failure != nil {
+					problem = failure
+				}
+				return written
+			}
 			text, ok := scalar(arguments[name])
 			switch {
 			case !ok:
@@ -134,11 +185,7 @@ func text(v any) string {
 	if s, ok := scalar(v); ok {
 		return s
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "" // decoded JSON always has a JSON form
-	}
-	return string(b)
+	return asJSON(v)
 }
 
 // values writes arguments as query or form fields: lists repeat the name,
@@ -170,82 +217,6 @@ func withQuery(target string, more url.Values) string {
 	return target + separator + more.Encode()
 }
 
-// setBody writes arguments as the kind of body the method asks for.
-func (p *request) setBody(a toolset.Adapter, arguments map[string]any) error {
-	declared, _, err := mime.ParseMediaType(p.Header.Get("Content-Type"))
-	switch {
-	case a.UseFormData:
-		return p.setMultipart(arguments)
-	case err == nil && declared == typeForm:
-		p.Body = []byte(values(arguments).Encode())
-		return nil
-	case len(arguments) == 0 && p.Method == http.MethodDelete:
-		p.Header.Del("Content-Type")
-		return nil
-	}
-	if p.Header.Get("Content-Type") == "" {
-		p.Header.Set("Content-Type", typeJSON)
-	}
-	var body any = arguments
-	if a.BodyParameter != "" {
-		body = arguments[a.BodyParameter]
-	}
-	p.Body, err = json.Marshal(body)
-	return err
-}
-
-// setMultipart writes arguments as multipart/form-data: items of lists are
-// numbered, objects are JSON, null is left out.
-func (p *request) setMultipart(arguments map[string]any) error {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(arguments)) {
-		fields := map[string]any{name: arguments[name]}
-		order := []string{name}
-		if list, ok := arguments[name].([]any); ok {
-			order = order[:0]
-			for i, item := range list {
-				field := fmt.Sprintf("%s[%d]", name, i)
-				fields[field] = item
-				order = append(order, field)
-			}
-		}
-		for _, field := range order {
-			if fields[field] == nil {
-				continue
-			}
-			if err := writePart(w, field, fields[field]); err != nil {
-				return err
-			}
-		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	p.Header.Set("Content-Type", w.FormDataContentType())
-	p.Body = b.Bytes()
-	return nil
-}
-
-// writePart writes one field, or a file.
-func writePart(w *multipart.Writer, field string, v any) error {
-	f, ok := v.(resource.File)
-	if !ok {
-		return w.WriteField(field, text(v))
-	}
-	name := f.Name
-	if name == "" {
-		name = field + ".bin"
-	}
-	part, err := w.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {mime.FormatMediaType("form-data", map[string]string{"name": field, "filename": name})}, "Content-Type": {f.Type},
-	})
-	if err == nil {
-		_, err = part.Write(f.Content)
-	}
-	return err
-}
-
 // apiKeyPlace is where a header takes the credential.
 const apiKeyPlace = "${apiKey}"
 
@@ -270,11 +241,16 @@ func (p *request) authorize(target string, c toolset.Credential) string {
 		r := http.Request{Header: p.Header}
 		r.SetBasicAuth(c.Username, c.Value.Reveal())
 	case toolset.Query:
-		return withQuery(target, url.Values{c.Name: {c.Value.Reveal()}})
+		target = withQuery(target, url.Values{c.Name: {c.Value.Reveal()}})
+	case toolset.Cookie:
+		p.addCookies([]pair{{c.Name, escapeAll(c.Value.Reveal())}})
 	case toolset.Automatic:
 		if !placed {
 			p.Header.Set(p.keyHeader(c))
 		}
+	}
+	for _, more := range c.Also {
+		target = p.authorize(target, more)
 	}
 	return target
 }

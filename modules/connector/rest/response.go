@@ -29,7 +29,7 @@ func outcome(r upstream.Response, s upstream.Secrets) tool.Outcome {
 		return tool.Outcome{Data: body}
 	case untyped && !utf8.Valid(body):
 		return file(r, "")
-	case untyped, strings.HasPrefix(kind, "text/") && !isJSON(kind):
+	case untyped, isText(kind) && !isJSON(kind):
 		return tool.Outcome{Data: quoted(body)}
 	case isJSON(kind):
 		return failed(&tool.Failure{
@@ -63,6 +63,24 @@ func quoted(text []byte) []byte {
 
 func isJSON(kind string) bool {
 	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json")
+}
+
+// isText reports whether a media type is read by people and programs as text.
+func isText(kind string) bool {
+	switch kind {
+	case "application/xml", "application/yaml", "application/x-yaml", "application/x-ndjson", "application/jsonl", "application/graphql", "application/javascript":
+		return true
+	}
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+xml") && kind != "image/svg+xml" || strings.HasSuffix(kind, "+yaml")
+}
+
+// mediaOf is a media type without its parameters.
+func mediaOf(declared string) string {
+	kind, _, err := mime.ParseMediaType(declared)
+	if err != nil {
+		return declared
+	}
+	return kind
 }
 
 // file is an answer that is neither JSON nor text, byte for byte.

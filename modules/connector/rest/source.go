@@ -110,7 +110,7 @@ func (c *Connector) Method(_ context.Context, t toolset.Toolset, name string) (t
 	if m, err = m.Callable(); err != nil {
 		return m, credential, toolset.Broken(t.Key, err)
 	}
-	m.Verbatim = m.Adapter.Polling == nil && !bytes.Contains(m.Response, []byte(omitFields))
+	m.Verbatim = m.Adapter.Polling == nil && m.Adapter.GraphQL == nil && !bytes.Contains(m.Response, []byte(omitFields))
 	return m, credential, nil
 }
 

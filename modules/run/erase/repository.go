@@ -71,7 +71,7 @@ func (repository) callsOf(h database.Handle, uid, resultID string) ([]string, er
 }
 
 func (repository) executing(h database.Handle, uid, resultID string) (n int64, err error) {
-	return n, database.Scoped(h, uid).Model(&callRow{}).Where("result_id = ? AND status = 'executing' AND deleted_at IS NULL", resultID).Count(&n).Error
+	return n, database.Scoped(h, uid).Model(&callRow{}).Where("result_id = ? AND status IN ('executing', 'waiting') AND deleted_at IS NULL", resultID).Count(&n).Error
 }
 
 // count is unscoped because events and messages have no user; its caller has

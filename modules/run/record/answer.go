@@ -23,6 +23,9 @@ type Answer struct {
 	ErrorCode string          `json:"errorCode,omitempty" doc:"Stable name of the failure"`
 	Files     []any           `json:"files,omitempty" nullable:"false" doc:"The files in data: of the canvas, or temporary ones"`
 	Truncated *Truncated      `json:"truncated,omitempty" doc:"Set when data was shortened to the output cap"`
+	// Printed is what a program gives back, in bytes; nil for calls of tools, which
+	// give back all of Data. It is counted, and is not part of the answer.
+	Printed *int64 `json:"-"`
 }
 
 // Truncated says how large a shortened output was and where all of it is.
@@ -50,18 +53,40 @@ func (c Call) ended(a Answer) (Call, error) {
 	if err != nil {
 		return c, fmt.Errorf("encode the answer of %s: %w", c.CallID, err)
 	}
-	c.Status, c.Error, c.Output = Completed, "", output
+	size, err := a.size(len(output))
+	if err != nil {
+		return c, err
+	}
+	c.Status, c.Error, c.Output, c.Bytes = Completed, "", output, &size
 	if a.Status != Success {
 		c.Status, c.Error = Failed, a.Error
 	}
 	return c, nil
 }
 
+// size is how many bytes the whole data has, in the form in which it is recorded:
+// recorded is the size of the answer with it. Of a program it is what it printed.
+func (a Answer) size(recorded int) (int64, error) {
+	switch {
+	case a.Printed != nil:
+		return *a.Printed, nil
+	case a.Truncated != nil:
+		return int64(a.Truncated.Bytes), nil
+	case len(a.Data) == 0:
+		return 0, nil
+	}
+	a.Data = nil
+	rest, err := json.Marshal(a)
+	return int64(recorded - len(rest) - len(`"data":,`)), err
+}
+
 // Codes of the answers of calls that nobody finished.
 const (
 	CodeInterrupted    = "INTERRUPTED"
 	CodeNotFinished    = "NOT_FINISHED"
+	CodeNotExecuted    = "NOT_EXECUTED"
 	interruptedMessage = "The call was interrupted: the process that ran it died. It was not billed; whether it had an effect is not known."
+	abandonedMessage   = "The call waited for an approval when the process that was to make it ended. Nothing was sent, and it was not billed."
 	// NotFinished is why a program or run failed that a service beside this
 	// server executed.
 	NotFinished = "It was not finished in time: nobody sent POST /v1/action/finish before it expired."
@@ -69,8 +94,11 @@ const (
 
 // lost is the answer of a call whose lease ran out.
 func lost(c Call) Answer {
-	if !c.ExpiresAt.IsZero() {
+	switch {
+	case !c.ExpiresAt.IsZero():
 		return Refuse(CodeNotFinished, NotFinished)
+	case c.Status == Waiting:
+		return Refuse(CodeNotExecuted, abandonedMessage)
 	}
 	return Refuse(CodeInterrupted, interruptedMessage)
 }

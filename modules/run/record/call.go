@@ -13,8 +13,10 @@ import (
 type Status string
 
 // A call is executing until its final record; it is never both completed and
-// unbilled, or billed and not completed.
+// unbilled, or billed and not completed. Before anything is sent it may be waiting
+// for somebody to allow it.
 const (
+	Waiting   Status = "waiting"
 	Executing Status = "executing"
 	Completed Status = "completed"
 	Failed    Status = "failed"
@@ -29,20 +31,26 @@ const Builtin = "builtin"
 
 // Call is the record of one tool call.
 type Call struct {
-	CallID    string
-	ParentID  string // the program it was made by; empty for others
-	Origin    ids.Origin
-	UID       string
-	ResultID  string // run.NoResult outside any run
-	Version   int
-	CanvasID  string
-	Toolset   string
-	Tool      string
-	StepName  string
-	Input     json.RawMessage
-	Output    json.RawMessage // an Answer; nil while executing
-	Status    Status
-	Error     string
+	CallID   string
+	ParentID string // the program it was made by; empty for others
+	Origin   ids.Origin
+	UID      string
+	ResultID string // run.NoResult outside any run
+	Version  int
+	CanvasID string
+	Toolset  string
+	Tool     string
+	StepName string
+	Input    json.RawMessage
+	Output   json.RawMessage // an Answer; nil until the call has ended
+	Status   Status
+	Error    string
+	// Line is the line of its program's code that made the call, as the program
+	// says it; 0 where it is not known.
+	Line int
+	// Bytes is the size of the whole result; nil while executing, and where it is
+	// not known.
+	Bytes     *int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpiresAt is set while a service beside this server executes the program:
@@ -60,6 +68,9 @@ func (c Call) Live(now time.Time) bool {
 	return c.Status == Executing && !c.Ending && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }
 
+// Ended reports whether the call has its final record.
+func (c Call) Ended() bool { return c.Status == Completed || c.Status == Failed }
+
 // InRun reports whether the call belongs to a run.
 func (c Call) InRun() bool { return c.ResultID != run.NoResult }
 
@@ -71,7 +82,7 @@ func (c Call) Meta() run.CallMeta {
 	m := run.CallMeta{
 		ToolName: c.Tool, ToolsetID: c.Toolset, ToolsetKey: c.Toolset, ToolCallID: c.CallID, Status: string(c.Status), StartTS: c.CreatedAt.UnixMilli(),
 	}
-	if c.Status != Executing {
+	if c.Ended() {
 		m.EndTS = c.UpdatedAt.UnixMilli()
 	}
 	return m

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
@@ -23,6 +24,10 @@ func (c controller) register(api *httpapi.API) {
 	output.Access = httpapi.Tools
 	httpapi.RegisterStream(api, output, c.output)
 	httpapi.Register(api, get("list-tool-calls-of-a-run", "/v1/cli/tool-call", "The calls of a run, in the order they were made", errs.ResultMissing), c.listOfRun)
+	programs := get("list-programs-of-a-run", "/v1/action/{resultId}/programs", "The programs of a run, in the order in which they began", errs.ResultMissing)
+	programs.Tag = "action"
+	programs.Description = "With what it takes to run each again, and its output as it is recorded. A page has 20 programs at most, and fewer where they are large."
+	httpapi.Register(api, programs, c.programs)
 	httpapi.Register(api, get("list-tool-calls", "/v1/tool/calls", "The caller's calls, in the order they were made", errs.ResultMissing), c.list)
 }
 
@@ -39,7 +44,10 @@ func (c controller) call(ctx context.Context, who actor.Actor, in *callInput) (c
 	if err != nil {
 		return callAnswer{}, err
 	}
-	return callAnswer{Result: toBody(call)}, nil
+	sums, err := c.service.Summaries(ctx, who, []string{call.CallID})
+	body := toBody(call)
+	body.cost(sums[call.CallID])
+	return callAnswer{Result: body}, err
 }
 
 type outputInput struct {
@@ -57,8 +65,16 @@ func (c controller) output(ctx context.Context, who actor.Actor, in *outputInput
 
 type listInput struct {
 	httpapi.PageQuery
-	ResultID string `query:"resultId" maxLength:"64" doc:"Only calls of this run"`
-	Version  string `query:"version" documented:"pattern=^[0-9]{0,9}$" doc:"Only calls of this version of the run"`
+	ResultID string    `query:"resultId" maxLength:"64" doc:"Only calls of this run"`
+	Version  string    `query:"version" documented:"pattern=^[0-9]{0,9}$" doc:"Only calls of this version of the run"`
+	ParentID string    `query:"parentId" maxLength:"128" doc:"Only calls of this program"`
+	Line     int       `query:"line" minimum:"1" maximum:"1000000" doc:"Only calls of this line of their program"`
+	Status   string    `query:"status" enum:"waiting,executing,completed,failed" doc:"Only calls in this state"`
+	Toolset  string    `query:"toolset" maxLength:"128" doc:"Only calls of this toolset"`
+	Tool     string    `query:"tool" maxLength:"128" doc:"Only calls of tools of this name"`
+	From     time.Time `query:"from" doc:"Only calls that began from this moment on"`
+	Until    time.Time `query:"until" doc:"Only calls that began before this moment"`
+	Payload  bool      `query:"payload" default:"true" doc:"With false, arguments has the beginning of what was asked, and input and output are left out"`
 }
 
 func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (httpapi.Page[callBody], error) {
@@ -66,8 +82,33 @@ func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (h
 	if err != nil {
 		return httpapi.Page[callBody]{}, err
 	}
-	page, err := c.service.List(ctx, who, Filter{ResultID: in.ResultID, Version: version}, in.PageQuery)
-	return httpapi.MapPage(page, toBody), err
+	f := Filter{
+		ResultID: in.ResultID, Version: version, ParentID: in.ParentID, Line: in.Line, Status: Status(in.Status), Toolset: in.Toolset, Tool: in.Tool,
+		From: in.From, Until: in.Until,
+	}
+	page, err := c.service.ListSummaries(ctx, who, f, in.PageQuery)
+	if err != nil {
+		return httpapi.Page[callBody]{}, err
+	}
+	bodies := httpapi.MapPage(page, toSummaryBody)
+	if in.Payload {
+		err = c.payloads(ctx, who, bodies.Items)
+	}
+	return bodies, err
+}
+
+// payloads fills in what calls were asked and answered.
+func (c controller) payloads(ctx context.Context, who actor.Actor, bodies []callBody) error {
+	callIDs := make([]string, len(bodies))
+	for i, b := range bodies {
+		callIDs[i] = b.CallID
+	}
+	calls, err := c.service.Calls(ctx, who, callIDs)
+	for i := range bodies {
+		call := calls[bodies[i].CallID]
+		bodies[i].Arguments, bodies[i].Input, bodies[i].Output, bodies[i].Error = "", call.Input, call.Output, call.Error
+	}
+	return err
 }
 
 type runCallsInput struct {
@@ -109,10 +150,15 @@ type callBody struct {
 	ToolsetID string          `json:"toolsetId"`
 	ToolName  string          `json:"toolName"`
 	StepName  string          `json:"stepName"`
-	Input     json.RawMessage `json:"input"`
+	Line      int             `json:"line,omitempty" doc:"The line of its program that made it, as the program says it"`
+	Credits   string          `json:"credits,omitempty" doc:"What was charged; absent where nothing was" example:"0.02"`
+	Bytes     *int64          `json:"bytes,omitempty" doc:"Size of the whole result; of a program, of what it printed"`
+	Tokens    *int64          `json:"tokens,omitempty" doc:"About how many tokens the result has: a quarter of its bytes"`
+	Arguments string          `json:"arguments,omitempty" doc:"Where input is left out, the first 160 characters of the arguments; a text that is cut ends with …"`
+	Input     json.RawMessage `json:"input,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Error     string          `json:"error"`
-	Status    string          `json:"status" enum:"executing,completed,failed"`
+	Status    string          `json:"status" enum:"waiting,executing,completed,failed"`
 	CreatedAt int64           `json:"createdAt"`
 	UpdatedAt int64           `json:"updatedAt"`
 }
@@ -123,4 +169,25 @@ func toBody(c Call) callBody {
 		ToolsetID: c.Toolset, ToolName: c.Tool, StepName: c.StepName, Input: c.Input, Output: c.Output, Error: c.Error,
 		Status: string(c.Status), CreatedAt: c.CreatedAt.UnixMilli(), UpdatedAt: c.UpdatedAt.UnixMilli(),
 	}
+}
+
+// cost adds what a call cost and how large its result is.
+func (b *callBody) cost(s Summary) {
+	b.Line, b.Bytes = s.Line, s.Bytes
+	if s.Credits != nil {
+		b.Credits = s.Credits.String()
+	}
+	if s.Bytes != nil {
+		b.Tokens = new(run.Tokens(*s.Bytes))
+	}
+}
+
+func toSummaryBody(s Summary) callBody {
+	b := callBody{
+		CallID: s.CallID, ParentID: s.ParentID, Type: string(s.Origin), UID: s.UID, ResultID: s.ResultID, Version: s.Version, ToolsetID: s.Toolset,
+		ToolName: s.Tool, StepName: s.StepName, Arguments: s.Arguments, Error: s.Error, Status: string(s.Status),
+		CreatedAt: s.CreatedAt.UnixMilli(), UpdatedAt: s.UpdatedAt.UnixMilli(),
+	}
+	b.cost(s)
+	return b
 }

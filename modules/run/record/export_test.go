@@ -41,6 +41,16 @@ func AskEverything(t *testing.T, tx database.Tx, r run.Ref, program, call string
 			_, _, err := rows.list(tx.Handle, r.UID, Filter{ParentID: program}, database.Window{Limit: 20})
 			return err
 		},
+		"list of summaries": func() error {
+			_, _, err := rows.listSummaries(tx.Handle, r.UID, Filter{ResultID: r.ResultID, Version: &version, Line: 3}, database.Window{Limit: 20})
+			return err
+		},
+		"summaries": func() error { _, err := rows.summaries(tx.Handle, r.UID, []string{call, program}); return err },
+		"programs":  func() error { _, _, err := rows.programs(tx.Handle, r, database.Window{Limit: 20}); return err },
+		"countChildren": func() error {
+			_, err := rows.countChildren(tx.Handle, r.UID, []string{program})
+			return err
+		},
 		"lastSuccess": func() error {
 			_, err := rows.lastSuccess(tx.Handle, r.UID, "demo", "list_cities", lookBack)
 			return err
@@ -65,3 +75,7 @@ func AskEverything(t *testing.T, tx database.Tx, r run.Ref, program, call string
 func (s *Service) LockForEnd(tx database.Tx, uid, callID string) (Call, error) {
 	return s.rows.lock(tx, uid, callID)
 }
+
+// Statements are those sent as a whole that look for one call, by what they do,
+// with the number of their arguments.
+func Statements() map[string]int { return map[string]int{finish: 7, join: 5} }

@@ -93,7 +93,7 @@ func (s *Service) OpenOutput(ctx context.Context, a actor.Actor, callID, program
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.Status == Executing {
+	if !c.Ended() {
 		return nil, nil, errs.New(errs.Conflict, "The call is still executing.").Do("Ask again when it has ended.")
 	}
 	answer, err := c.Answer()

@@ -34,6 +34,8 @@ type callRow struct {
 	CanvasID       *string
 	IdempotencyKey *string
 	RequestHash    *string
+	Line           *int
+	ResultBytes    *int64
 	LeaseOwner     *string
 	LeaseExpiresAt *time.Time
 	CreatedAt      time.Time
@@ -58,7 +60,7 @@ func (r callRow) call() Call {
 		CallID: r.CallID, ParentID: database.Text(r.PTCCallID), Origin: r.Type, UID: r.UID, ResultID: r.ResultID,
 		Version: r.Version, CanvasID: database.Text(r.CanvasID), Toolset: r.ToolsetID, Tool: r.ToolName, StepName: database.Text(r.StepName),
 		Input: json.RawMessage(r.Input), Status: r.Status, Error: database.Text(r.Error),
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Line: number(r.Line), Bytes: r.ResultBytes, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if r.Output != "" {
 		c.Output = json.RawMessage(r.Output)
@@ -83,7 +85,7 @@ func (rp repository) insert(tx database.Tx, c Call, m claim) error {
 		StepName: database.Optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
 		PTCCallID: database.Optional(c.ParentID), CanvasID: database.Optional(c.CanvasID),
 		IdempotencyKey: database.Optional(m.once.Key), RequestHash: database.Optional(m.once.Hash),
-		LeaseOwner: database.Optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
+		Line: optional(c.Line), LeaseOwner: database.Optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
 	}
 	if b := tx.Batch(); b != nil {
 		rp.queueInsert(b, row)
@@ -95,17 +97,21 @@ func (rp repository) insert(tx database.Tx, c Call, m claim) error {
 	return database.Unscoped(tx.Handle).Create(&executingRow{CallPK: row.PK, UID: row.UID}).Error
 }
 
-// finish writes the final record of a call that is still executing; any other
-// call is absent.
+// open are the states of calls without a final record.
+func open() []Status { return []Status{Executing, Waiting} }
+
+// finish writes the final record of a call that is still executing, or waits; any
+// other call is absent. Sent as a whole, it takes those that execute only: a call
+// that waited executes again before its process ends it.
 func (rp repository) finish(tx database.Tx, c Call, at time.Time) error {
 	if b := tx.Batch(); b != nil {
 		rp.queueFinish(b, c, at)
 		return nil
 	}
 	err := database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
-		Where("call_id = ? AND status = ?", c.CallID, Executing).
+		Where("call_id = ? AND status IN ?", c.CallID, open()).
 		Updates(map[string]any{
-			"status": c.Status, "output": string(c.Output), "error": database.Optional(c.Error),
+			"status": c.Status, "output": string(c.Output), "error": database.Optional(c.Error), "result_bytes": c.Bytes,
 			"lease_owner": nil, "lease_expires_at": nil, "updated_at": at,
 		}), ErrMissing)
 	if err != nil {
@@ -113,6 +119,12 @@ func (rp repository) finish(tx database.Tx, c Call, at time.Time) error {
 	}
 	pk := database.Scoped(tx.Handle, c.UID).Model(&callRow{}).Select("pk").Where("call_id = ?", c.CallID)
 	return database.Scoped(tx.Handle, c.UID).Where("call_pk = (?)", pk).Delete(&executingRow{}).Error
+}
+
+// move changes a call of this process that has a status, and has not been given up.
+func (repository) move(tx database.Tx, c Call, from Status, columns map[string]any) error {
+	return database.MustAffect(database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
+		Where("call_id = ? AND status = ?", c.CallID, from).Updates(columns), ErrMissing)
 }
 
 func (repository) byID(h database.Handle, uid, callID string) (Call, error) {
@@ -150,7 +162,22 @@ func (repository) byKey(h database.Handle, uid, key string) (Call, string, error
 
 // list returns a run's calls in the order they were made.
 func (repository) list(h database.Handle, uid string, f Filter, w database.Window) ([]callRow, *int64, error) {
-	q := database.Scoped(h, uid).Where("deleted_at IS NULL")
+	return database.Oldest[callRow](filtered(h, uid, f), w)
+}
+
+// listSummaries is list without what the calls were asked and answered.
+func (repository) listSummaries(h database.Handle, uid string, f Filter, w database.Window) ([]summaryRow, *int64, error) {
+	rows, total, err := database.Oldest[summaryRow](summarized(filtered(h, uid, f)), w)
+	return rows, total, err
+}
+
+// filtered finds the calls of a run, or of a program, by that.
+func filtered(h database.Handle, uid string, f Filter) *gorm.DB {
+	q := database.Scoped(h, uid)
+	if f.ParentID != "" || (f.ResultID != "" && f.ResultID != run.NoResult) {
+		q = database.ScopedFound(h, uid)
+	}
+	q = q.Where("deleted_at IS NULL")
 	if f.ResultID != "" {
 		q = q.Where("result_id = ?", f.ResultID)
 	}
@@ -160,7 +187,25 @@ func (repository) list(h database.Handle, uid string, f Filter, w database.Windo
 	if f.ParentID != "" {
 		q = q.Where("ptc_call_id = ?", f.ParentID)
 	}
-	return database.Oldest[callRow](q, w)
+	if f.Line > 0 {
+		q = q.Where("line = ?", f.Line)
+	}
+	if f.Status != "" {
+		q = q.Where("status = ?", f.Status)
+	}
+	if f.Toolset != "" {
+		q = q.Where("toolset_id = ?", f.Toolset)
+	}
+	if f.Tool != "" {
+		q = q.Where("tool_name = ?", f.Tool)
+	}
+	if !f.From.IsZero() {
+		q = q.Where("created_at >= ?", f.From.UTC())
+	}
+	if !f.Until.IsZero() {
+		q = q.Where("created_at < ?", f.Until.UTC())
+	}
+	return q
 }
 
 func (repository) byIDs(h database.Handle, uid string, callIDs []string) ([]Call, error) {
@@ -176,19 +221,19 @@ func (repository) lastSuccess(h database.Handle, uid, toolset, name string, amon
 		Order("pk DESC"))
 }
 
-// children counts the calls of a program that are still executing.
+// children counts the calls of a program that have not ended.
 func (repository) children(h database.Handle, uid, parentID string) (int64, error) {
 	var n int64
 	err := database.Scoped(h, uid).Model(&callRow{}).
-		Where("ptc_call_id = ? AND status = ? AND deleted_at IS NULL", parentID, Executing).Count(&n).Error
+		Where("ptc_call_id = ? AND status IN ? AND deleted_at IS NULL", parentID, open()).Count(&n).Error
 	return n, err
 }
 
-// inRun counts the calls of a run that are still executing.
+// inRun counts the calls of a run that have not ended.
 func (repository) inRun(h database.Handle, r run.Ref) (int64, error) {
 	var n int64
 	err := database.Scoped(h, r.UID).Model(&callRow{}).
-		Where("result_id = ? AND version = ? AND status = ? AND deleted_at IS NULL", r.ResultID, r.Version, Executing).Count(&n).Error
+		Where("result_id = ? AND version = ? AND status IN ? AND deleted_at IS NULL", r.ResultID, r.Version, open()).Count(&n).Error
 	return n, err
 }
 
@@ -196,7 +241,7 @@ func (repository) inRun(h database.Handle, r run.Ref) (int64, error) {
 func (repository) renew(ctx context.Context, tx database.Tx, owner string, callIDs []string, until time.Time) error {
 	// A system job: a process answers for the calls of all its users.
 	return database.Unscoped(tx.Handle).WithContext(ctx).Model(&callRow{}).
-		Where("lease_owner = ? AND status = ? AND call_id IN ?", owner, Executing, callIDs).
+		Where("lease_owner = ? AND status IN ? AND call_id IN ?", owner, open(), callIDs).
 		Update("lease_expires_at", until).Error
 }
 
@@ -207,7 +252,7 @@ func (repository) expired(h database.Handle, now time.Time, limit int) ([]Call, 
 	// looked up for each call that executes, never the other way round.
 	var dead []executingRow
 	err := database.Unscoped(h).Where(`(SELECT c.lease_expires_at FROM tool_call_results c
-		WHERE c.uid = executing_calls.uid AND c.pk = executing_calls.call_pk AND c.status = ?) < ?`, Executing, now).
+		WHERE c.uid = executing_calls.uid AND c.pk = executing_calls.call_pk AND c.status IN ?) < ?`, open(), now).
 		Order("call_pk DESC").Limit(limit).Find(&dead).Error
 	if err != nil || len(dead) == 0 {
 		return nil, err
@@ -223,7 +268,22 @@ func (repository) expired(h database.Handle, now time.Time, limit int) ([]Call, 
 // process came back or another reaper was faster.
 func (repository) stillExpired(tx database.Tx, uid, callID string, now time.Time) (Call, error) {
 	return one(database.Lock(database.Scoped(tx.Handle, uid)).
-		Where("call_id = ? AND status = ? AND lease_expires_at < ?", callID, Executing, now))
+		Where("call_id = ? AND status IN ? AND lease_expires_at < ?", callID, open(), now))
+}
+
+// optional is a number that is NULL where there is none.
+func optional(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+func number(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 func one(q *gorm.DB) (Call, error) {

@@ -93,6 +93,7 @@ func (s state) call(now time.Time) record.Call {
 	c := record.Call{
 		CallID: s.charge.CallID, Origin: s.origin, UID: s.uid(), ResultID: run.NoResult, Toolset: s.charge.Toolset, Tool: "t",
 		Input: json.RawMessage(`{"input":{}}`), Status: record.Executing, CreatedAt: now, ShownBy: s.shown,
+		Line: s.n % 3,
 	}
 	if s.runStatus != "" {
 		c.ResultID = s.result()
@@ -115,6 +116,15 @@ type world struct {
 func newWorld(t *testing.T, d database.Dialect, now time.Time) *world {
 	t.Helper()
 	return worldOver(databasetest.Open(t, d, nil), now)
+}
+
+// oneByOne is a world in which one statement follows the other.
+func oneByOne(t *testing.T, now time.Time) *world {
+	t.Helper()
+	db, err := database.Open(t.Context(), database.Config{URL: databasetest.URL(t, database.SQLite), MaxConnections: 4, OneByOne: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return worldOver(db, now)
 }
 
 func worldOver(db *database.DB, now time.Time) *world {
@@ -216,7 +226,7 @@ func (w *world) shown(t *testing.T) []string {
 	var lines []string
 	for _, query := range []string{
 		"c.call_id, e.uid FROM executing_calls e JOIN tool_call_results c ON c.pk = e.call_pk ORDER BY c.call_id",
-		"call_id, uid, result_id, version, toolset_id, tool_name, step_name, input, output, status, error, type, ptc_call_id, idempotency_key, request_hash, lease_owner, lease_expires_at, created_at, updated_at, deleted_at FROM tool_call_results ORDER BY call_id",
+		"call_id, uid, result_id, version, toolset_id, tool_name, step_name, input, output, status, error, type, ptc_call_id, idempotency_key, request_hash, lease_owner, lease_expires_at, created_at, updated_at, deleted_at, line, result_bytes FROM tool_call_results ORDER BY call_id",
 		"result_id, version, seq, type, call_id, payload, created_at FROM run_events ORDER BY result_id, seq",
 		"message_id, result_id, version, seq, type, content, reasoning_content, usage_meta, tool_call_meta, tool_call_id, created_at, updated_at FROM action_messages ORDER BY message_id",
 		"result_id, uid, status, event_seq FROM action_results ORDER BY result_id",
@@ -248,8 +258,8 @@ func (w *world) shown(t *testing.T) []string {
 	return lines
 }
 
-// A call on PostgreSQL, which is sent as a whole if it can be, leaves what it
-// leaves on SQLite, where one statement follows the other.
+// A call that is sent as a whole if it can be leaves what it leaves where one
+// statement follows the other.
 func TestCallsSentAsAWholeLeaveTheSame(t *testing.T) {
 	t.Parallel()
 	whole := leaveTheSame(t, 1, func(*world) {})
@@ -267,30 +277,47 @@ func TestCallsWithPlansLeaveTheSame(t *testing.T) {
 
 const statesAtOnce = 500
 
+// leaveTheSame returns how many ends of calls were sent as a whole, on each database
+// at least.
 func leaveTheSame(t *testing.T, rounds int, begin func(w *world)) (whole int64) {
 	t.Helper()
 	now := time.Date(2026, 7, 22, 12, 0, 0, 0, time.UTC)
-	one, other := newWorld(t, database.Postgres, now), newWorld(t, database.SQLite, now)
-	begin(one)
+	other := oneByOne(t, now)
+	wholes := map[database.Dialect]*world{
+		database.Postgres: newWorld(t, database.Postgres, now), database.SQLite: newWorld(t, database.SQLite, now),
+	}
 	begin(other)
+	for _, w := range wholes {
+		begin(w)
+	}
 	r := rand.New(rand.NewPCG(1, 2)) // the same states each time
 	for round := range rounds {
 		states := make([]state, statesAtOnce)
 		for i := range states {
 			states[i] = randomState(r, round*statesAtOnce+i)
 		}
-		told := map[*world][]string{one: make([]string, len(states)), other: make([]string, len(states))}
-		for _, w := range []*world{one, other} {
-			w.prepare(t, states)
-			inParallel(4, states, func(i int, s state) { told[w][i] = w.live(t.Context(), s) })
-		}
-		for i, s := range states {
-			require.Equal(t, told[other][i], told[one][i], "what the caller of %+v is told", s)
+		told := other.liveAll(t, states)
+		for dialect, w := range wholes {
+			for i, by := range w.liveAll(t, states) {
+				require.Equal(t, told[i], by, "what the caller of %+v is told on %s", states[i], dialect)
+			}
 		}
 	}
-	require.Empty(t, cmp.Diff(other.shown(t), one.shown(t)))
+	left := other.shown(t)
 	require.Zero(t, other.whole.Load())
-	return one.whole.Load()
+	for dialect, w := range wholes {
+		require.Empty(t, cmp.Diff(left, w.shown(t)), dialect)
+	}
+	return min(wholes[database.Postgres].whole.Load(), wholes[database.SQLite].whole.Load())
+}
+
+// liveAll makes the calls of all states, and says what their callers were told.
+func (w *world) liveAll(t *testing.T, states []state) []string {
+	t.Helper()
+	w.prepare(t, states)
+	told := make([]string, len(states))
+	inParallel(4, states, func(i int, s state) { told[i] = w.live(t.Context(), s) })
+	return told
 }
 
 func inParallel[T any](workers int, items []T, do func(i int, item T)) {
@@ -317,70 +344,99 @@ func (w *world) openRun(t *testing.T) run.Run {
 // is lost on another one's.
 func TestCallsSentAsAWholeTakeTurns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, database.Postgres, database.Now())
-	w.openRun(t)
-	const calls = 60
-	inParallel(8, make([]struct{}, calls), func(i int, _ struct{}) {
-		s := state{runStatus: "running", origin: ids.Standalone, answer: record.Answer{Status: record.Success}}
-		s.charge = billing.Charge{CallID: fmt.Sprint("c-", i), UID: s.uid(), ResultID: s.result(), Toolset: "demo", Tool: "t", Global: true, Price: money.Credit / 2}
-		if told := w.live(t.Context(), s); !strings.HasSuffix(told, "} <nil>") {
-			t.Error(told)
-		}
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		w := worldOver(db, database.Now())
+		w.openRun(t)
+		const calls = 60
+		inParallel(8, make([]struct{}, calls), func(i int, _ struct{}) {
+			s := state{runStatus: "running", origin: ids.Standalone, answer: record.Answer{Status: record.Success}}
+			s.charge = billing.Charge{CallID: fmt.Sprint("c-", i), UID: s.uid(), ResultID: s.result(), Toolset: "demo", Tool: "t", Global: true, Price: money.Credit / 2}
+			if told := w.live(t.Context(), s); !strings.HasSuffix(told, "} <nil>") {
+				t.Error(told)
+			}
+		})
+		require.EqualValues(t, calls, w.whole.Load())
+		b, err := w.credits.Balance(t.Context(), actor.Actor{UID: "u-0"})
+		require.NoError(t, err)
+		require.Equal(t, 10*money.Credit, b.Net)
+		var numbers []int64
+		require.NoError(t, database.Unscoped(w.db.Read(t.Context())).Raw("SELECT seq FROM run_events ORDER BY seq").Scan(&numbers).Error)
+		require.Len(t, numbers, 2*calls)
+		require.EqualValues(t, 8, numbers[0])
+		require.EqualValues(t, 7+2*calls, numbers[len(numbers)-1])
 	})
-	require.EqualValues(t, calls, w.whole.Load())
-	b, err := w.credits.Balance(t.Context(), actor.Actor{UID: "u-0"})
-	require.NoError(t, err)
-	require.Equal(t, 10*money.Credit, b.Net)
-	var numbers []int64
-	require.NoError(t, database.Unscoped(w.db.Read(t.Context())).Raw("SELECT seq FROM run_events ORDER BY seq").Scan(&numbers).Error)
-	require.Len(t, numbers, 2*calls)
-	require.EqualValues(t, 8, numbers[0])
-	require.EqualValues(t, 7+2*calls, numbers[len(numbers)-1])
 }
 
 // A program does not end between the check of a call that it makes and the
 // call's record.
 func TestProgramsEndAfterTheirCalls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, database.Postgres, database.Now())
-	r := w.openRun(t)
-	for round := range 15 {
-		program, err := w.records.OpenProgram(t.Context(), actor.Actor{UID: r.UID}, r, record.ProgramInput{Code: "x", Language: "python"})
-		require.NoError(t, err)
-		var all sync.WaitGroup
-		for i := range 6 {
-			all.Go(func() {
-				for n := range 20 {
-					c := record.Call{
-						CallID: fmt.Sprint("c-", round, "-", i, "-", n), ParentID: program.CallID, Origin: ids.PTC, UID: r.UID, ResultID: r.ResultID,
-						Toolset: "demo", Tool: "t", Input: json.RawMessage(`{}`), Status: record.Executing, CreatedAt: w.now,
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		w := worldOver(db, database.Now())
+		r := w.openRun(t)
+		for round := range 15 {
+			program, err := w.records.OpenProgram(t.Context(), actor.Actor{UID: r.UID}, r, record.ProgramInput{Code: "x", Language: "python"})
+			require.NoError(t, err)
+			var all sync.WaitGroup
+			for i := range 6 {
+				all.Go(func() {
+					for n := range 20 {
+						c := record.Call{
+							CallID: fmt.Sprint("c-", round, "-", i, "-", n), ParentID: program.CallID, Origin: ids.PTC, UID: r.UID, ResultID: r.ResultID,
+							Toolset: "demo", Tool: "t", Input: json.RawMessage(`{}`), Status: record.Executing, CreatedAt: w.now,
+						}
+						_, _, err := w.records.Begin(t.Context(), c, record.Once{})
+						if errors.Is(err, record.ErrParentEnded) {
+							return
+						}
+						if err == nil {
+							_, err = w.records.Settle(t.Context(), c, record.Refuse("X", "x"), nil)
+						}
+						if err != nil {
+							t.Error(err)
+						}
 					}
-					_, _, err := w.records.Begin(t.Context(), c, record.Once{})
-					if errors.Is(err, record.ErrParentEnded) {
-						return
+				})
+			}
+			err = record.ErrUnsettled
+			for errors.Is(err, record.ErrUnsettled) {
+				err = w.db.InTx(t.Context(), func(tx database.Tx) error {
+					if _, err := w.records.LockForEnd(tx, r.UID, program.CallID); err != nil {
+						return err
 					}
-					if err == nil {
-						_, err = w.records.Settle(t.Context(), c, record.Refuse("X", "x"), nil)
-					}
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
+					return w.records.EndProgram(t.Context(), tx, program, record.Answer{Status: record.Success}, false)
+				})
+			}
+			require.NoError(t, err)
+			all.Wait()
+			var last string
+			require.NoError(t, database.Unscoped(w.db.Read(t.Context())).Raw("SELECT call_id FROM run_events ORDER BY seq DESC LIMIT 1").Scan(&last).Error)
+			require.Equal(t, program.CallID, last, "the end of the program is the last event")
 		}
-		err = record.ErrUnsettled
-		for errors.Is(err, record.ErrUnsettled) {
-			err = w.db.InTx(t.Context(), func(tx database.Tx) error {
-				if _, err := w.records.LockForEnd(tx, r.UID, program.CallID); err != nil {
-					return err
-				}
-				return w.records.EndProgram(t.Context(), tx, program, record.Answer{Status: record.Success}, false)
-			})
+	})
+}
+
+// PostgreSQL plans the statements of a connection once, when a table may be empty:
+// its plan must not read all calls of a user by the time there are many.
+func TestACallIsFoundByItsIDBeforeTheTableIsAnalysed(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres, nil)
+	err := db.InTx(t.Context(), func(tx database.Tx) error {
+		h := database.Unscoped(tx.Handle)
+		require.NoError(t, h.Exec("SET LOCAL plan_cache_mode = force_generic_plan").Error)
+		n := 0
+		for statement, arguments := range record.Statements() {
+			n++
+			name := fmt.Sprint("found_by_id_", n)
+			require.NoError(t, h.Exec("PREPARE "+name+" AS "+statement+" SELECT count(*) FROM one").Error)
+			var plan []string
+			nulls := strings.TrimSuffix(strings.Repeat("NULL, ", arguments), ", ")
+			require.NoError(t, h.Raw("EXPLAIN EXECUTE "+name+"("+nulls+")").Scan(&plan).Error)
+			require.Regexp(t, "Index Scan (using|on) tool_call_results_call_id_key", strings.Join(plan, "\n"), statement)
+			require.NotContains(t, strings.Join(plan, "\n"), "tool_call_results_pkey", statement)
+			require.NoError(t, h.Exec("DEALLOCATE "+name).Error)
 		}
-		require.NoError(t, err)
-		all.Wait()
-		var last string
-		require.NoError(t, database.Unscoped(w.db.Read(t.Context())).Raw("SELECT call_id FROM run_events ORDER BY seq DESC LIMIT 1").Scan(&last).Error)
-		require.Equal(t, program.CallID, last, "the end of the program is the last event")
-	}
+		return nil
+	})
+	require.NoError(t, err)
 }

@@ -40,6 +40,12 @@ type Filter struct {
 	ResultID string
 	Version  *int
 	ParentID string // the program that made them
+	Line     int    // of that program
+	Status   Status
+	Toolset  string
+	Tool     string
+	// From the one moment, before the other, the call began.
+	From, Until time.Time
 }
 
 // Call returns one record. It returns ErrMissing when there is none of the
@@ -63,20 +69,31 @@ func (s *Service) Calls(ctx context.Context, a actor.Actor, callIDs []string) (m
 
 // List returns a page of the actor's calls, in the order they were made.
 func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (httpapi.Page[Call], error) {
-	w, err := p.Window()
+	w, err := s.window(ctx, a, f, p)
 	if err != nil {
 		return httpapi.Page[Call]{}, err
-	}
-	if f.ResultID != "" && f.ResultID != run.NoResult {
-		if _, err := s.runs.Get(ctx, a, f.ResultID, f.Version); err != nil {
-			return httpapi.Page[Call]{}, err
-		}
 	}
 	rows, total, err := s.rows.list(s.db.Read(ctx), a.UID, f, w)
 	if err != nil {
 		return httpapi.Page[Call]{}, err
 	}
 	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r callRow) int64 { return r.PK }), callRow.call), nil
+}
+
+// window is what a query asks for, of a run of the actor's.
+func (s *Service) window(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (database.Window, error) {
+	w, err := p.Window()
+	if err != nil || f.ResultID == "" || f.ResultID == run.NoResult {
+		return w, err
+	}
+	_, err = s.runs.Get(ctx, a, f.ResultID, f.Version)
+	return w, err
+}
+
+// Nth says which call of its program's a call is, among those of the same tool:
+// 1 for the first. It is 0 for a call that no program made.
+func (s *Service) Nth(ctx context.Context, a actor.Actor, callID string) (int64, error) {
+	return s.rows.nth(s.db.Read(ctx), a.UID, callID)
 }
 
 // lookBack is among how many of a user's newest calls a success is looked for.

@@ -68,7 +68,7 @@ func (s *Service) replay(ctx context.Context, uid string, once Once) (string, An
 		return "", Answer{}, err
 	case stored != once.Hash:
 		return "", Answer{}, ErrKeyReused
-	case c.Status == Executing:
+	case !c.Ended():
 		return "", Answer{}, ErrInProgress
 	}
 	answer, err := c.Answer()
@@ -135,6 +135,14 @@ func (s *Service) tell(ctx context.Context, tx database.Tx, c Call, t run.EventT
 	if t == run.ToolCallStart && c.Origin == ids.Agent {
 		e.Message = &run.NewMessage{MessageID: ids.MessageOf(c.CallID), Event: c.ShownBy, Type: run.Tool, CallID: c.CallID}
 	}
+	return s.say(ctx, tx, c, e)
+}
+
+// say appends an event about a call to its run, if it has one that has not ended.
+func (s *Service) say(ctx context.Context, tx database.Tx, c Call, e run.NewEvent) error {
+	if !c.InRun() {
+		return nil
+	}
 	_, err := s.runs.Append(ctx, tx, c.Run(), e)
 	if errors.Is(err, run.ErrEnded) {
 		return nil
@@ -148,14 +156,9 @@ func (s *Service) Progress(ctx context.Context, c Call, text string) error {
 	if !c.InRun() {
 		return nil
 	}
-	err := s.db.InTx(ctx, func(tx database.Tx) error {
-		_, err := s.runs.Append(ctx, tx, c.Run(), run.NewEvent{
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		return s.say(ctx, tx, c, run.NewEvent{
 			Type: run.Log, CallID: c.CallID, Payload: map[string]any{"log": map[string]any{"level": "info", "content": text}},
 		})
-		return err
 	})
-	if errors.Is(err, run.ErrEnded) {
-		return nil
-	}
-	return err
 }

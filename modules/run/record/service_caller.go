@@ -22,6 +22,9 @@ type Grant struct {
 	// Selected are the only tools of a toolset, by the toolset's key; all of one
 	// that is not in it.
 	Selected map[string][]string
+	// KeyID is the user's key that began the program; empty for none. Approval is
+	// when its calls are to wait for a person, as whoever began it wants.
+	KeyID, Approval string
 }
 
 // Allows reports whether a program was given a toolset.
@@ -75,7 +78,7 @@ func (s *Service) readProgram(ctx context.Context, a actor.Actor, callID string)
 	}
 	given, readable := programOf(c.Input)
 	c.Input, c.Output = nil, nil
-	return program{c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected}, readable}, nil
+	return program{c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected, KeyID: given.KeyID, Approval: given.Approval}, readable}, nil
 }
 
 // programOf reads which toolsets a program was given; none are all. What is

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +29,11 @@ func (s *Service) Renew(ctx context.Context, until time.Time) error {
 
 // Expired returns at most limit calls, of all users, whose lease ended before
 // now: the process that worked on them is gone. Calls come before the programs
-// that made them.
+// that made them. What this process works on is not among them: it was only late
+// to say so, as on a machine that has more to do than it can.
 func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Call, error) {
-	return s.rows.expired(s.db.Read(ctx), now, limit)
+	calls, err := s.rows.expired(s.db.Read(ctx), now, limit)
+	return slices.DeleteFunc(calls, func(c Call) bool { return s.alive.has(c.CallID) }), err
 }
 
 // GiveUp ends a call whose lease ran out before now as failed, unbilled, with its
@@ -87,6 +90,13 @@ func (r *register) drop(callID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.calls, callID)
+}
+
+func (r *register) has(callID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.calls[callID]
+	return ok
 }
 
 func (r *register) list() []string {

@@ -20,10 +20,15 @@ type ProgramInput struct {
 	Toolsets []string `json:"toolsets,omitempty"` // the only ones it may call; empty for all
 	Plain    bool     `json:"plain,omitempty"`    // it may call none
 	Outside  bool     `json:"outside,omitempty"`  // a service beside this server executes it, and may keep its code
-	Tool     string   `json:"-"`                  // its name; empty for Program
+	// TimeoutMS is its wall-clock limit in milliseconds; 0 where it is not known.
+	TimeoutMS int64  `json:"timeoutMs,omitempty"`
+	Tool      string `json:"-"` // its name; empty for Program
 	// Selected are the only tools of a toolset that it may call, by the
 	// toolset's key; all of a toolset that is not in it.
 	Selected map[string][]string `json:"selected,omitempty"`
+	// KeyID and Approval are those of Grant.
+	KeyID    string `json:"keyId,omitempty"`
+	Approval string `json:"approval,omitempty"`
 	// Shown is set for a program that a model wrote.
 	Shown Shown `json:"-"`
 }

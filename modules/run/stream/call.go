@@ -19,7 +19,7 @@ type CallResult struct {
 	StepName  string          `json:"stepName"`
 	Input     json.RawMessage `json:"input"`
 	Output    json.RawMessage `json:"output,omitempty" doc:"Absent while it executes"`
-	Status    record.Status   `json:"status" enum:"executing,completed,failed"`
+	Status    record.Status   `json:"status" enum:"waiting,executing,completed,failed"`
 	Error     string          `json:"error,omitempty"`
 	CreatedAt int64           `json:"createdAt" doc:"Milliseconds since 1970"`
 	UpdatedAt int64           `json:"updatedAt" doc:"Milliseconds since 1970"`
@@ -39,7 +39,7 @@ func show(c record.Call) (s shown, err error) {
 		CallID: c.CallID, ParentID: c.ParentID, ToolsetID: c.Toolset, ToolName: c.Tool, StepName: c.StepName, Input: input(c.Input),
 		Status: c.Status, CreatedAt: c.CreatedAt.UnixMilli(), UpdatedAt: c.UpdatedAt.UnixMilli(),
 	}
-	if c.Status == record.Executing {
+	if !c.Ended() {
 		return s, nil
 	}
 	s.result.Error = c.Error

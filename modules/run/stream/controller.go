@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/run"
 )
 
 type controller struct{ service *Service }
@@ -19,7 +20,39 @@ func (c controller) events(w http.ResponseWriter, r *http.Request, who actor.Act
 	if err != nil {
 		return err
 	}
-	return c.service.Watch(w, r, who, From{ResultID: r.PathValue("resultId"), Version: version, After: after})
+	summary, err := parseDetail(r)
+	if err != nil {
+		return err
+	}
+	from := From{ResultID: r.PathValue("resultId"), Version: version, After: after, Summary: summary}
+	if err := ticketFor(who, &from); err != nil {
+		return err
+	}
+	return c.service.Watch(w, r, who, from)
+}
+
+// ticketFor holds a request with a ticket to the run and the version that the
+// ticket is for.
+func ticketFor(who actor.Actor, from *From) error {
+	if who.Scope != actor.Watch {
+		return nil
+	}
+	if from.ResultID != who.RunID || from.Version != nil && *from.Version != who.RunVersion {
+		return run.ErrMissing
+	}
+	from.Version = &who.RunVersion
+	return nil
+}
+
+// parseDetail reports whether the request asks for summaries.
+func parseDetail(r *http.Request) (summary bool, err error) {
+	switch r.URL.Query().Get("detail") {
+	case "", "full":
+		return false, nil
+	case "summary":
+		return true, nil
+	}
+	return false, errs.New(errs.Invalid, "detail is neither full nor summary.").Do("Leave it out for events with arguments and results.")
 }
 
 // parseVersion returns nil when the request names no version.

@@ -39,7 +39,7 @@ type (
 		Meta      run.CallMeta `json:"toolCallMeta"`
 	}
 	toolCallEvent struct {
-		Event string `json:"event" enum:"tool_call_start,tool_call_end,tool_call_error"`
+		Event string `json:"event" enum:"tool_call_start,tool_call_waiting,tool_call_decided,tool_call_end,tool_call_error"`
 		EventHead
 		PTC       bool         `json:"ptc,omitempty" doc:"True where a program made the call"`
 		IsPTC     bool         `json:"isPtc,omitempty" doc:"The same"`
@@ -47,6 +47,15 @@ type (
 		MessageID string       `json:"messageId"`
 		Meta      run.CallMeta `json:"toolCallMeta"`
 		Result    *CallResult  `json:"toolCallResult,omitempty" doc:"Absent where the record is gone"`
+		Approval  *Approval    `json:"approval,omitempty" doc:"Of tool_call_waiting and tool_call_decided"`
+	}
+	callSummaryEvent struct {
+		Event string `json:"event" enum:"tool_call_start,tool_call_waiting,tool_call_decided,tool_call_end,tool_call_error"`
+		EventHead
+		IsPTC     bool        `json:"isPtc,omitempty" doc:"True where a program made the call"`
+		MessageID string      `json:"messageId"`
+		Call      CallSummary `json:"call" doc:"Instead of toolCallMeta and toolCallResult, with detail=summary"`
+		Approval  *Approval   `json:"approval,omitempty" doc:"Of tool_call_waiting and tool_call_decided"`
 	}
 	eventLine struct {
 		Level   string `json:"level" enum:"info,warn,error"`
@@ -106,6 +115,10 @@ func Events() []any {
 			CallID: call, ParentID: program, ToolsetID: "demo", ToolName: "get_weather", Input: json.RawMessage(`{"input":{"city":"Rome"}}`),
 			Output: json.RawMessage(`{"status":"success","data":{"city":"Rome","temperature":18}}`), Status: "completed", CreatedAt: began, UpdatedAt: ended,
 		}},
+		callSummaryEvent{Event: "tool_call_end", EventHead: of, IsPTC: true, MessageID: message, Call: CallSummary{
+			CallID: call, ParentID: program, Toolset: "demo", Tool: "get_weather", Line: 3, Status: "completed", Arguments: `{"city":"Rome"}`,
+			Credits: "0.02", Bytes: new(int64(32)), Tokens: new(int64(8)), StartedAt: began, EndedAt: ended,
+		}},
 		logEvent{Event: "log", EventHead: of, Log: eventLine{Level: "info", Stream: "stdout", Content: "18 degrees\n"}, Meta: &run.CallMeta{ToolCallID: program}},
 		tokenUsageEvent{Event: "token_usage", EventHead: of, MessageID: message, Usage: eventTokens{Model: "gpt-5.2", Input: 1834, Output: 96, Cached: 1536}},
 		errorEvent{Event: "error", EventHead: of, Error: eventFailure{Code: "E0000", Message: "The run failed."}, Origin: "The model gave no answer."},
@@ -118,6 +131,8 @@ func Events() []any {
 type eventsInput struct {
 	ResultID    string `path:"resultId" doc:"The run"`
 	Version     int    `query:"version" minimum:"0" maximum:"2147483647" doc:"Which execution of the run; the newest when left out"`
+	Ticket      string `query:"ticket" maxLength:"4096" doc:"For pages of other origins, in place of a credential" example:"eyJhbGciOiJIUzI1NiJ9.eyJydW4iOiJhci0xIn0.c2lnbmF0dXJl"`
+	Detail      string `query:"detail" enum:"full,summary" default:"full" doc:"summary leaves out what calls were asked and answered"`
 	LastEventID string `query:"lastEventId" pattern:"^0*[0-9]{0,18}$" doc:"For clients that cannot send the header"`
 	Last        string `header:"Last-Event-ID" pattern:"^0*[0-9]{0,18}$" doc:"The id of the last event that arrived: the stream goes on after it"`
 }

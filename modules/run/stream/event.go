@@ -27,6 +27,27 @@ type callEvent struct {
 	MessageID string       `json:"messageId"`
 	Meta      run.CallMeta `json:"toolCallMeta"`
 	Result    *CallResult  `json:"toolCallResult,omitempty"`
+	Approval  *Approval    `json:"approval,omitempty"`
+}
+
+// Approval is what the events about a wait say of it.
+type Approval struct {
+	State     string `json:"state" enum:"waiting,allowed,refused,expired"`
+	Reason    string `json:"reason,omitempty" doc:"Why the call waits, or was not allowed"`
+	Decision  string `json:"decision,omitempty" enum:"allow,allow_run,allow_always,refuse"`
+	ExpiresAt int64  `json:"expiresAt,omitempty" doc:"Milliseconds since 1970: when it is refused by itself"`
+}
+
+// payload is what events about calls say beyond their records.
+type payload struct {
+	Approval *Approval `json:"approval"`
+}
+
+func payloadOf(e run.Event) (p payload, err error) {
+	if err = json.Unmarshal(e.Payload, &p); err != nil {
+		err = fmt.Errorf("payload of event %d: %w", e.Seq, err)
+	}
+	return p, err
 }
 
 type step struct {
@@ -34,7 +55,25 @@ type step struct {
 }
 
 func isCall(t run.EventType) bool {
-	return t == run.ToolCallStart || t == run.ToolCallEnd || t == run.ToolCallError
+	switch t {
+	case run.ToolCallStart, run.ToolCallWaiting, run.ToolCallDecided, run.ToolCallEnd, run.ToolCallError:
+		return true
+	default:
+		return false
+	}
+}
+
+// before is the status of a call when an event about it happened; empty for one
+// about its end. Its record may have moved on since.
+func before(t run.EventType) record.Status {
+	switch t {
+	case run.ToolCallStart, run.ToolCallDecided:
+		return record.Executing
+	case run.ToolCallWaiting:
+		return record.Waiting
+	default:
+		return ""
+	}
 }
 
 // render writes an event as one line of JSON.
@@ -75,9 +114,11 @@ func renderPayload(h header, e run.Event) ([]byte, error) {
 
 func renderCall(h header, e run.Event, calls map[string]record.Call) ([]byte, error) {
 	out := callEvent{header: h, MessageID: ids.MessageOf(e.CallID), Meta: run.CallMeta{ToolCallID: e.CallID}}
-	if err := json.Unmarshal(e.Payload, &struct{}{}); err != nil {
-		return nil, fmt.Errorf("payload of event %d: %w", e.Seq, err)
+	said, err := payloadOf(e)
+	if err != nil {
+		return nil, err
 	}
+	out.Approval = said.Approval
 	c, ok := calls[e.CallID]
 	if !ok {
 		// The record is gone; that the event happened is not.
@@ -85,9 +126,8 @@ func renderCall(h header, e run.Event, calls map[string]record.Call) ([]byte, er
 		out.IsPTC = out.PTC
 		return encode(out)
 	}
-	if e.Type == run.ToolCallStart {
-		// The record may have moved on since.
-		c.Status, c.UpdatedAt = record.Executing, c.CreatedAt
+	if status := before(e.Type); status != "" {
+		c.Status, c.UpdatedAt = status, c.CreatedAt
 	}
 	shown, err := show(c)
 	if err != nil {

@@ -28,15 +28,22 @@ type Runs interface {
 	Progress(ctx context.Context, runs []run.Ref) (map[run.Ref]int64, error)
 }
 
+// Sums adds up the calls of runs.
+type Sums interface {
+	Totals(ctx context.Context, a actor.Actor, runs []run.Ref) (map[run.Ref]run.Totals, error)
+}
+
 // Calls is where the records of tool calls are read. Ids that are not the
 // caller's are left out of the answer.
 type Calls interface {
 	Calls(ctx context.Context, a actor.Actor, ids []string) (map[string]record.Call, error)
+	Summaries(ctx context.Context, a actor.Actor, ids []string) (map[string]record.Summary, error)
 }
 
 // Deps is what the module needs.
 type Deps struct {
 	Runs  Runs
+	Sums  Sums
 	Calls Calls
 	Hub   *wake.Hub
 	// Poll is how late an event may be whose wake-up was lost; zero means
@@ -61,10 +68,13 @@ func New(d Deps) *Module {
 		d.Poll = defaultPoll
 	}
 	return &Module{Service: &Service{
-		runs: d.Runs, calls: d.Calls, hub: d.Hub, poller: newPoller(d), open: newOpen(),
+		runs: d.Runs, sums: d.Sums, calls: d.Calls, hub: d.Hub, poller: newPoller(d), open: newOpen(),
 		serve: d.SSE,
 	}}
 }
+
+// Open is how many streams of this process somebody follows.
+func (m *Module) Open() int { return m.Service.open.count() }
 
 // Start does nothing: streams begin with their requests.
 func (m *Module) Start(context.Context) error { return nil }
@@ -81,8 +91,10 @@ func (m *Module) Register(api *httpapi.API) {
 		Summary: "Watch a run live, as server-sent events",
 		Description: "Each event carries its number as id and one line of JSON as data. Send the last number as the header " +
 			"Last-Event-ID, or as the query parameter lastEventId, to resume without loss or duplicate. The stream closes after the event " +
-			"`end`; resuming after it answers 204. A page whose EventSource cannot send headers is known by the cookie _rf_access, a session token.",
-		Errors: []errs.Code{errs.ResultMissing, errs.Unavailable},
+			"`end`; resuming after it answers 204. With detail=summary, events about calls have a short form, `call`, without arguments and results, " +
+			"and the stream begins with `retry: 500`. A page whose EventSource cannot send headers is known by the cookie _rf_access, a session token; " +
+			"one of another origin sends a ticket of POST /v1/action/{resultId}/ticket as the query parameter ticket. The stream ends within five seconds of the credential.",
+		Errors: []errs.Code{errs.ResultMissing, errs.Unavailable}, Tickets: true, Lasts: true,
 		Raw: httpapi.Description{
 			Input: eventsInput{}, Events: Events(), Statuses: map[int]string{http.StatusNoContent: "The run has ended, and there is no event after the one that was named"},
 		},

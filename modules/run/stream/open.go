@@ -46,6 +46,13 @@ func (o *open) enter(ctx context.Context) (_ context.Context, leave func(), err 
 	}, nil
 }
 
+// count is how many streams there are.
+func (o *open) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.ends)
+}
+
 // close ends every stream and waits until all have left, or ctx ends.
 func (o *open) close(ctx context.Context) error {
 	o.mu.Lock()

@@ -91,7 +91,12 @@ func (s *Service) Result(ctx context.Context, a actor.Actor, resultID string, ve
 	if err != nil {
 		return ActionResult{}, err
 	}
+	totals, err := s.sums.Totals(ctx, a, []run.Ref{r.Ref()})
+	if err != nil {
+		return ActionResult{}, err
+	}
 	out := ActionResult{ResultBody: run.NewResultBody(r), Messages: []ActionMessage{}}
+	out.Totals = run.NewTotalsBody(totals[r.Ref()])
 	f := run.MessageFilter{ResultID: r.ResultID, Version: r.Version, After: after, Limit: batch}
 	size := 0
 	for {

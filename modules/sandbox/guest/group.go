@@ -222,6 +222,24 @@ func (g *Group) Killed() bool {
 	return false
 }
 
+// Kill ends every process in the group.
+func (g *Group) Kill() error {
+	text, err := os.ReadFile(filepath.Join(g.folders[0], "cgroup.procs"))
+	if err != nil {
+		return fmt.Errorf("control group: %w", err)
+	}
+	for line := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			return fmt.Errorf("control group: %w", err)
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("control group: %w", err)
+		}
+	}
+	return nil
+}
+
 // Close removes the group. Everything in it must be gone; the kernel may take
 // a moment to notice.
 func (g *Group) Close() error {

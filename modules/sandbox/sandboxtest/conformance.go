@@ -64,9 +64,10 @@ func (s Suite) program(t *testing.T, code string) sandbox.Result {
 	return run(t, s.open(t, sandbox.Limits{}), sandbox.Job{Code: code})
 }
 
-// Conformance tests what programs can rely on.
+// Conformance tests what programs can rely on, as far as it is the driver's
+// doing.
 func (s Suite) Conformance(t *testing.T) {
-	for name, test := range map[string]func(t *testing.T){
+	each(t, map[string]func(t *testing.T){
 		"output":        s.testOutput,
 		"exit codes":    s.testExitCodes,
 		"tracebacks":    s.testTracebacks,
@@ -89,33 +90,48 @@ func (s Suite) Conformance(t *testing.T) {
 		"side by side":  s.testSideBySide,
 		"threads":       s.testThreads,
 		"standard libs": s.testLibraries,
-		"await":         s.testAwait,
 		"data science":  s.testDataScience,
 		"packages":      s.testPackages,
 		"processors":    s.testProcessors,
 		"figures":       s.testFigures,
 		"bash":          s.testBash,
 		"javascript":    s.testJavaScript,
-		"typescript":    s.testTypeScript,
 		"clock":         s.testClock,
 		"rounds":        s.testRounds,
+		"loopback":      s.testLoopback,
+		"direct calls":  s.testDirectCalls,
+		"bash calls":    s.testBashCalls,
+		"node calls":    s.testNodeCalls,
+		"cells":         s.testCells,
+	})
+}
+
+// Language tests what the runtime inside makes of a program. Every driver runs
+// the same one, so that one of them tests it for all.
+func (s Suite) Language(t *testing.T) {
+	each(t, map[string]func(t *testing.T){
+		"await":         s.testAwait,
+		"typescript":    s.testTypeScript,
 		"call styles":   s.testCallStyles,
+		"spaces":        s.testSpaces,
+		"spaces js":     s.testSpacesInJavaScript,
+		"each":          s.testEach,
 		"call errors":   s.testCallErrors,
 		"plain values":  s.testPlainValues,
 		"later values":  s.testLaterValues,
 		"failures":      s.testFailures,
 		"the package":   s.testPackage,
 		"known names":   s.testKnownNames,
-		"loopback":      s.testLoopback,
 		"wrong code":    s.testWrongCode,
 		"arguments":     s.testArguments,
-		"direct calls":  s.testDirectCalls,
-		"bash calls":    s.testBashCalls,
 		"bash failures": s.testBashFailures,
 		"bash checks":   s.testBashChecks,
-		"node calls":    s.testNodeCalls,
-		"cells":         s.testCells,
-	} {
+	})
+}
+
+func each(t *testing.T, tests map[string]func(t *testing.T)) {
+	t.Helper()
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t)

@@ -19,6 +19,8 @@ type Tool struct {
 	Schema      json.RawMessage
 	// Returns is the type of the result; empty to leave it out of the docstring.
 	Returns string
+	// Plain leaves FileTitle out and keeps defaults.
+	Plain bool
 }
 
 // FileTitle is the parameter that names the file a result becomes. Functions
@@ -37,6 +39,7 @@ type property struct {
 	Type        json.RawMessage `json:"type"`
 	Description string          `json:"description"`
 	Enum        []any           `json:"enum"`
+	Default     json.RawMessage `json:"default"`
 
 	null nullness
 }
@@ -107,18 +110,31 @@ func New(l sandbox.Language, t Tool) sandbox.Stub {
 	}
 	more := string(known.AdditionalProperties)
 	s.Open = len(known.Properties) == 0 || (more != "" && more != "false" && more != "null")
-	if t.Toolset != "" {
+	switch {
+	case t.Plain:
+		known.dropFileTitle()
+	case t.Toolset != "":
 		known.defaultFileTitle()
 	}
 	for _, required := range []bool{true, false} {
 		for _, p := range known.Properties {
 			if slices.Contains(known.Required, p.name) == required {
-				s.Parameters = append(s.Parameters, sandbox.Parameter{Name: p.name, Required: required, Nullable: required && p.null.allowed()})
+				made := sandbox.Parameter{Name: p.name, Required: required, Nullable: required && p.null.allowed()}
+				if t.Plain && !required {
+					made.Default = p.Default
+				}
+				s.Parameters = append(s.Parameters, made)
 			}
 		}
 	}
 	s.Doc = doc(t, known)
 	return s
+}
+
+// dropFileTitle takes the name of a file away.
+func (s *schema) dropFileTitle() {
+	s.Properties = slices.DeleteFunc(slices.Clone(s.Properties), func(p namedProperty) bool { return p.name == FileTitle })
+	s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return name == FileTitle })
 }
 
 // defaultFileTitle makes the name of a file the last parameter, and one that a

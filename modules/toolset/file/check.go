@@ -89,6 +89,7 @@ func (c *checker) check(s spec) item {
 	}
 	i.Credential = c.credential(s.Credential)
 	i.Egress = c.egress(s.Egress)
+	i.Approval = c.oneOf(s.Approval, "approval", "", "never", "first", "always")
 	c.installation(s, &i)
 	c.schemas, c.compiled = c.sharedSchemas(s.Schemas), map[string]bool{}
 	i.Schemas = c.schemas
@@ -150,6 +151,9 @@ func (c *checker) tools(s spec, i *item) {
 		}
 		m := c.method(spec, i.Domain)
 		i.Methods = append(i.Methods, m)
+		if made, ok := c.mark(i.Key, spec, m); ok && !slices.Contains(i.Marks, made) {
+			i.Marks = append(i.Marks, made)
+		}
 		if m.Name != "" && newest[m.Name].Version <= m.Version {
 			newest[m.Name] = c.priced(m)
 		}
@@ -179,29 +183,6 @@ func (c *checker) oneOf(t text, name, otherwise string, values ...string) string
 func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
-}
-
-func (c *checker) credential(s *credentialSpec) *toolset.Credential {
-	if s == nil {
-		return nil
-	}
-	c.shape(s.form)
-	t := toolset.CredentialType(c.oneOf(s.Type, "credential type", string(toolset.Automatic), string(toolset.Automatic),
-		string(toolset.Header), string(toolset.Bearer), string(toolset.Basic), string(toolset.Query), string(toolset.Volcengine)))
-	name, username, value := s.Name.value, c.expand(s.Username.line, s.Username.value), c.expand(s.Value.line, s.Value.value)
-	switch {
-	case s.Value.value == "":
-		c.problem(s.line, "the credential has no value")
-	case (t == toolset.Header || t == toolset.Query) && name == "":
-		c.problem(s.line, "a credential of type %s needs a name", t)
-	case (t == toolset.Basic || t == toolset.Volcengine) && s.Username.value == "":
-		c.problem(s.line, "a credential of type %s needs a username", t)
-	case t == toolset.Volcengine && strings.Count(name, "/") != 1:
-		c.problem(s.line, "a credential of type volcengine needs a name such as cn-north-1/cv, the region and the service")
-	case strings.ContainsAny(name+username+value, "\r\n"):
-		c.problem(s.line, "the credential holds a line break")
-	}
-	return &toolset.Credential{Type: t, Name: name, Username: username, Value: toolset.Secret(value)}
 }
 
 func (c *checker) egress(s egressSpec) []netip.Prefix {

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -18,6 +19,8 @@ func (c *checker) method(s methodSpec, domain string) toolset.Method {
 		Request: c.schema(s.Request, request, `{"type":"object"}`), Response: c.schema(s.Response, "response", `{}`),
 	}
 	m.AllowedCallers = c.callers(s)
+	m.Approval = c.oneOf(s.Approval, "approval", "", "never", "first", "always")
+	m.Effect = effect(s)
 	if c.schemas != nil {
 		m.Shared = &shared.Set{Schemas: c.schemas}
 	}
@@ -44,6 +47,9 @@ func (c *checker) method(s methodSpec, domain string) toolset.Method {
 	if p := m.Adapter.Polling; p != nil {
 		c.polling(s, *p, domain)
 	}
+	if m.Adapter.GraphQL != nil {
+		c.graphql(s, m)
+	}
 	if r := m.Adapter.MaxRetries; r != nil && (*r < 0 || *r > 10) {
 		c.problem(s.line, "maxRetries of %q must be 0 to 10", m.Name)
 	}
@@ -53,7 +59,38 @@ func (c *checker) method(s methodSpec, domain string) toolset.Method {
 		}
 		m.Adapter.Headers[name] = c.expand(s.line, value)
 	}
+	c.parameters(s, m)
 	return m
+}
+
+// effect is what a file says that a method does; empty where it says nothing.
+func effect(s methodSpec) string {
+	switch {
+	case s.ReadOnly == nil:
+		return ""
+	case *s.ReadOnly:
+		return toolset.EffectRead
+	}
+	return toolset.EffectWrite
+}
+
+// parameters checks where arguments go.
+func (c *checker) parameters(s methodSpec, m toolset.Method) {
+	if b := m.Adapter.Body; b != "" && b != toolset.BodyNone && b != toolset.BodyOptional {
+		c.problem(s.line, "body of %q must be none or optional", m.Name)
+	}
+	for name, p := range m.Adapter.Parameters {
+		switch {
+		case !slices.Contains([]string{toolset.InPath, toolset.InQuery, toolset.InHeader, toolset.InCookie, toolset.InBody}, p.In):
+			c.problem(s.line, "parameter %q of %q: in must be path, query, header, cookie or body", name, m.Name)
+		case p.Style != "" && !toolset.KnowsStyle(p.In, p.Style):
+			c.problem(s.line, "parameter %q of %q: a parameter in %s has no style %q", name, m.Name, p.In, p.Style)
+		case (p.In == toolset.InHeader || p.In == toolset.InCookie) && !headerName.MatchString(cmp.Or(p.Name, name)):
+			c.problem(s.line, "parameter %q of %q cannot be sent as %q", name, m.Name, cmp.Or(p.Name, name))
+		case strings.ContainsAny(p.Name+p.ContentType, "\r\n\x00"):
+			c.problem(s.line, "parameter %q of %q holds a line break", name, m.Name)
+		}
+	}
 }
 
 // maxVersion is the largest version of a method; the database keeps 32 bits.

@@ -50,6 +50,7 @@ type spec struct {
 	Global       *bool             `yaml:"global"`
 	Credential   *credentialSpec   `yaml:"credential"`
 	Egress       egressSpec        `yaml:"egress"`
+	Approval     text              `yaml:"approval"`
 	Billing      tree              `yaml:"billing"`
 	AuthPatterns tree              `yaml:"authPatterns"`
 	ConfigItems  tree              `yaml:"configItems"`
@@ -72,6 +73,9 @@ type credentialSpec struct {
 	Name     text `yaml:"name"`
 	Username text `yaml:"username"`
 	Value    text `yaml:"value"`
+	Scopes   text `yaml:"scopes"`
+
+	Also []*credentialSpec `yaml:"also"`
 
 	form
 }
@@ -91,6 +95,12 @@ type methodSpec struct {
 	Pricing     tree        `yaml:"pricing"`
 	Adapter     adapterSpec `yaml:"adapter"`
 	Callers     []text      `yaml:"allowedCallers"`
+	Approval    text        `yaml:"approval"`
+	// Callable makes it a plain function of programs; ReadOnly and Idempotent
+	// are why it may be one.
+	Callable   bool  `yaml:"sandbox_callable"`
+	ReadOnly   *bool `yaml:"read_only"`
+	Idempotent bool  `yaml:"idempotent"`
 
 	form
 }
@@ -110,13 +120,13 @@ func (f *form) keep(n *yaml.Node, err error) error {
 func (s *spec) UnmarshalYAML(n *yaml.Node) error {
 	type plain spec
 	return s.keep(n, strict(n, (*plain)(s), "key", "name", "domain", "labels", "descriptions", "type", "authType", "enabled",
-		"global", "credential", "egress", "billing", "authPatterns", "configItems", "config", "schemas", "methods"))
+		"global", "credential", "egress", "approval", "billing", "authPatterns", "configItems", "config", "schemas", "methods"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *credentialSpec) UnmarshalYAML(n *yaml.Node) error {
 	type plain credentialSpec
-	return s.keep(n, strict(n, (*plain)(s), "type", "name", "username", "value"))
+	return s.keep(n, strict(n, (*plain)(s), "type", "name", "username", "value", "scopes", "also"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -128,24 +138,45 @@ func (s *egressSpec) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *methodSpec) UnmarshalYAML(n *yaml.Node) error {
 	type plain methodSpec
-	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "pricing", "adapter", "allowedCallers"))
+	return s.keep(n, strict(n, (*plain)(s), "name", "version", "description", "endpoint", "method", "request", "response", "pricing", "adapter", "allowedCallers", "approval",
+		"sandbox_callable", "read_only", "idempotent"))
 }
 
 // adapterSpec is toolset.Adapter with the strictness of a file.
 type adapterSpec struct {
 	toolset.Adapter `yaml:",inline"`
 
-	Polling *pollingSpec `yaml:"polling"`
+	Polling    *pollingSpec             `yaml:"polling"`
+	Parameters map[string]parameterSpec `yaml:"parameters"`
+	GraphQL    *graphqlSpec             `yaml:"graphql"`
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (a *adapterSpec) UnmarshalYAML(n *yaml.Node) error {
 	type plain adapterSpec
-	err := strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "queryParameters", "headerParameters", "bodyParameter", "idempotent", "polling")
+	err := strict(n, (*plain)(a), "headers", "timeout", "maxRetries", "useFormData", "queryParameters", "headerParameters", "bodyParameter",
+		"parameters", "body", "idempotent", "polling", "graphql")
+	for name, p := range a.Parameters {
+		if a.Adapter.Parameters == nil {
+			a.Adapter.Parameters = map[string]toolset.Parameter{}
+		}
+		a.Adapter.Parameters[name] = toolset.Parameter(p)
+	}
 	if a.Polling != nil {
 		a.Adapter.Polling = (*toolset.Polling)(a.Polling)
 	}
+	if a.GraphQL != nil {
+		a.Adapter.GraphQL = (*toolset.GraphQL)(a.GraphQL)
+	}
 	return err
+}
+
+// parameterSpec is toolset.Parameter with the strictness of a file.
+type parameterSpec toolset.Parameter
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (p *parameterSpec) UnmarshalYAML(n *yaml.Node) error {
+	return strict(n, (*toolset.Parameter)(p), "in", "name", "style", "explode", "allowReserved", "contentType")
 }
 
 // pollingSpec is toolset.Polling with the strictness of a file.

@@ -42,6 +42,14 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				}
 				require.Empty(t, got.MCP)
 			},
+			"One": func(t *testing.T) {
+				got, err := s.Installs.One(t.Context(), anna, "weather")
+				require.NoError(t, err)
+				require.NotEqual(t, "his", got.Name)
+				require.NotEqual(t, "ts-weather", got.Instance.ToolsetID)
+				_, err = s.Installs.One(t.Context(), anna, "nothing")
+				require.Equal(t, errs.ToolsetMissing, errs.CodeOf(err))
+			},
 			"Install": func(t *testing.T) { // what Ben has does not stand in Anna's way
 				got, err := s.Installs.Install(t.Context(), anna, install.Upsert{Name: "mine", Key: "private"})
 				require.NoError(t, err)

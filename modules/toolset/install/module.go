@@ -3,6 +3,7 @@
 package install
 
 import (
+	"context"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -11,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/toolset"
+	"github.com/portico-run/portico/modules/toolset/mark"
 	"github.com/portico-run/portico/modules/toolset/rows"
 )
 
@@ -22,7 +24,29 @@ type Deps struct {
 	Toolsets *toolset.Service
 	// Kinds are the kinds of toolsets that there are.
 	Kinds toolset.Kinds
-	Now   func() time.Time
+	// Details says of tools what other packages know.
+	Details Details
+	Now     func() time.Time
+}
+
+// Details is what is known of tools elsewhere.
+type Details interface {
+	// Lines are how programs call the tools of a toolset, each a line of Python,
+	// by the names of the tools that code may call.
+	Lines(set toolset.Definition) map[string]string
+	// Hints are what an MCP server claims of one of its tools; nil for no claim.
+	Hints(ctx context.Context, a actor.Actor, key, tool string) (readOnly, idempotent *bool, err error)
+	// Health is how an MCP server does for the actor.
+	Health(ctx context.Context, a actor.Actor, key string) (ServerHealth, error)
+	// Marks are the tools of a toolset that programs call as plain functions.
+	Marks(ctx context.Context, key string) ([]mark.Mark, error)
+}
+
+// ServerHealth is how an MCP server does for a user.
+type ServerHealth struct {
+	State      string `json:"state" enum:"idle,connecting,ready,auth_needed,degraded"`
+	Reason     string `json:"reason,omitempty"`
+	ConnectURL string `json:"connectUrl,omitempty" doc:"Where a person authorizes this server, where that is needed"`
 }
 
 // Module is the wired package.
@@ -33,7 +57,7 @@ func New(d Deps) *Module {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Module{Service: &Service{db: d.DB, box: d.Box, toolsets: d.Toolsets, kinds: d.Kinds, now: d.Now}}
+	return &Module{Service: &Service{db: d.DB, box: d.Box, toolsets: d.Toolsets, kinds: d.Kinds, details: d.Details, now: d.Now}}
 }
 
 // Register adds the module's operations to the API.
@@ -41,6 +65,7 @@ func (m *Module) Register(api *httpapi.API) {
 	c := controller{m.Service}
 	c.registerLists(api)
 	c.registerChanges(api)
+	c.registerOne(api)
 }
 
 // Service installs toolsets for users and lists them.
@@ -49,6 +74,7 @@ type Service struct {
 	box      *secretbox.Box
 	toolsets *toolset.Service
 	kinds    toolset.Kinds
+	details  Details
 	now      func() time.Time
 	rows     rows.Repository
 }

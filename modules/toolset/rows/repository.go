@@ -51,6 +51,7 @@ type Inventory struct {
 	Enabled         bool
 	CreditBilling   *string
 	Egress          *string
+	Approval        string
 	AuthPatterns    string
 	ConfigItems     string
 	CreatedAt       time.Time
@@ -74,6 +75,8 @@ type Method struct {
 	ResponseSchema string
 	AdapterConfig  *string
 	AllowedCallers string
+	Approval       string
+	Effect         string
 	Enabled        bool
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -122,6 +125,7 @@ type Usable struct {
 	AuthData         *string
 	Config           *string
 	InventoryUpdated *time.Time // nil where the inventory has no enabled row
+	Approval         string     // of the inventory's row
 	MCP              bool       // the user's MCP server of that name comes first
 }
 
@@ -129,7 +133,7 @@ type Usable struct {
 func (Repository) Usable(h database.Handle, uid, key string) (Usable, error) {
 	var r Usable
 	err := database.Unscoped(h).Table("toolsets").
-		Select(`toolsets.toolset_id, toolsets.name, toolsets.is_global, toolsets.auth_type, toolsets.auth_data, toolsets.config, i.updated_at AS inventory_updated,
+		Select(`toolsets.toolset_id, toolsets.name, toolsets.is_global, toolsets.auth_type, toolsets.auth_data, toolsets.config, i.updated_at AS inventory_updated, COALESCE(i.approval, '') AS approval,
 			EXISTS (SELECT 1 FROM mcp_servers m WHERE m.uid = ? AND m.name = ? AND m.enabled AND m.deleted_at IS NULL) AS mcp`, uid, key).
 		Joins("LEFT JOIN toolset_inventory i ON i.key = toolsets.key AND i.enabled AND i.deleted_at IS NULL").
 		Where("(toolsets.uid = ? OR toolsets.is_global) AND toolsets.deleted_at IS NULL", uid).

@@ -3,15 +3,17 @@ package rows
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/portico-run/portico/internal/database"
 )
 
-// Servers lists a user's MCP servers.
+// Servers lists the MCP servers that a user may use: of a name, the user's own.
 func (Repository) Servers(h database.Handle, uid string) ([]Server, error) {
 	var rows []Server
-	return rows, database.Scoped(h, uid).Where("enabled AND deleted_at IS NULL").Order("name").Find(&rows).Error
+	err := visible(h, uid).Where("enabled").Order("name, is_global").Find(&rows).Error
+	return slices.CompactFunc(rows, func(a, b Server) bool { return a.Name == b.Name }), err
 }
 
 // VisibleByID finds a toolset that a user may use, whatever its state.

@@ -51,7 +51,7 @@ func inventoryColumns(r rows.Inventory) map[string]any {
 	return map[string]any{
 		"name": r.Name, "domain": value(r.Domain), "label_dict": r.LabelDict, "description_dict": r.DescriptionDict, "type": r.Type,
 		"enabled": r.Enabled, "credit_billing": value(r.CreditBilling), "egress": value(r.Egress), "auth_patterns": r.AuthPatterns,
-		"config_items": r.ConfigItems, "deleted_at": value(r.DeletedAt),
+		"config_items": r.ConfigItems, "approval": r.Approval, "deleted_at": value(r.DeletedAt),
 	}
 }
 
@@ -59,6 +59,7 @@ func methodColumns(r rows.Method) map[string]any {
 	return map[string]any{
 		"description": r.Description, "endpoint": r.Endpoint, "http_method": r.HTTPMethod, "request_schema": r.RequestSchema,
 		"response_schema": r.ResponseSchema, "adapter_config": value(r.AdapterConfig), "allowed_callers": r.AllowedCallers,
+		"approval": r.Approval, "effect": r.Effect,
 		"enabled": r.Enabled, "deleted_at": value(r.DeletedAt),
 	}
 }

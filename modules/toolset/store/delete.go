@@ -66,6 +66,9 @@ func (s *Service) Delete(ctx context.Context, key string) error {
 		if err := s.rows.DeleteToolsets(tx, key, now); err != nil {
 			return err
 		}
+		if err := s.rows.DeleteMarks(tx, key); err != nil {
+			return err
+		}
 		if err := s.connections.Forget(tx, key, now); err != nil {
 			return err
 		}

@@ -77,6 +77,7 @@ func (s *Service) applyItem(tx database.Tx, i Spec) (created, changed bool, err 
 		func() (bool, error) { return s.applyMethods(tx, i, now) },
 		func() (bool, error) { return s.applyFormulas(tx, i, now) },
 		func() (bool, error) { return s.applyGlobal(tx, i, now) },
+		func() (bool, error) { return s.applyMarks(tx, i, now) },
 	}
 	for _, step := range steps {
 		did, err := step()
@@ -114,7 +115,7 @@ func (s *Service) inventoryOf(i Spec, now time.Time) rows.Inventory {
 	row := rows.Inventory{
 		Key: i.Key, Name: i.Name, Domain: database.Optional(i.Domain), LabelDict: jsonOf(i.Labels, "{}"), DescriptionDict: jsonOf(i.Descriptions, "{}"),
 		APIKey: s.seal(i.Credential.Plain()), Type: i.Type, Enabled: i.Enabled, CreditBilling: database.Optional(string(i.Prices)),
-		AuthPatterns: jsonOf(i.Patterns, "[]"), ConfigItems: jsonOf(i.Items, "[]"),
+		AuthPatterns: jsonOf(i.Patterns, "[]"), ConfigItems: jsonOf(i.Items, "[]"), Approval: i.Approval,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if len(i.Egress) > 0 {
@@ -240,8 +241,8 @@ func rowOf(key string, m toolset.Method, now time.Time) (rows.Method, error) {
 	return rows.Method{
 		InventoryKey: key, VersionID: m.Version, Name: m.Name, Description: m.Description, Endpoint: m.Endpoint, HTTPMethod: m.HTTPMethod,
 		RequestSchema: string(m.Request), ResponseSchema: string(m.Response), AdapterConfig: database.Optional(string(adapter)),
-		AllowedCallers: m.AllowedCallers,
-		Enabled:        true, CreatedAt: now, UpdatedAt: now,
+		AllowedCallers: m.AllowedCallers, Approval: m.Approval, Effect: m.Effect,
+		Enabled: true, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
 

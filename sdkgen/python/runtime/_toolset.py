@@ -341,6 +341,10 @@ def _headers() -> Dict[str, str]:
         value = os.environ.get(variable, "").strip()
         if value:
             headers[header] = value
+    inside = sys.modules.get("portico_runtime.line")
+    if inside is not None:
+        # Portico's sandbox knows the program's own code.
+        headers["X-PTC-Line"] = str(inside.current())
     for header, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             # The value may be the key, so it is not repeated.

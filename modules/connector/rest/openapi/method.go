@@ -1,186 +1,209 @@
 package openapi
 
 import (
-	"fmt"
-	"maps"
-	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
-	"github.com/portico-run/portico/internal/schema/shared"
+	"github.com/portico-run/portico/modules/sandbox/stub"
+	"github.com/portico-run/portico/modules/toolset"
 )
 
-func (c *converter) method(path, verb string, item *openapi3.PathItem, op *openapi3.Operation) (method, error) {
-	m := method{Name: nameOf(op.OperationID), Endpoint: path, Method: verb, Description: strings.TrimSpace(op.Summary + "\n" + op.Description)}
-	if m.Name == "" {
-		m.Name = nameOf(strings.ToLower(verb) + "_" + path)
+// builder makes one method.
+type builder struct {
+	*converter
+
+	operation  operation
+	method     *method
+	adapter    *adapter
+	properties schema
+	required   []string
+	// explicit says that every parameter of the query is listed: what is not goes
+	// into the body.
+	explicit bool
+}
+
+func (c *converter) method(o operation) (method, error) {
+	path, _, _ := strings.Cut(o.Path, "#") // some write two operations of one path so
+	m := method{Name: o.Name, Endpoint: path, Method: o.Method, Description: strings.TrimSpace(o.node.text("summary") + "\n" + o.node.text("description"))}
+	b := &builder{converter: c, operation: o, method: &m, properties: schema{}, adapter: &adapter{}}
+	if err := c.served(o); err != nil {
+		return m, err
 	}
-	b := &builder{converter: c, method: &m, properties: schema{}, adapter: &adapter{}}
-	for _, p := range parameters(item, op) {
-		if err := b.parameter(p.Value); err != nil {
+	base, err := c.serverOf(o)
+	if err != nil {
+		return m, err
+	}
+	parameters, body, err := b.inputs()
+	if err != nil {
+		return m, err
+	}
+	b.explicit = !o.ReadOnly || body.value != nil
+	for _, p := range parameters {
+		if err := b.parameter(p); err != nil {
 			return m, err
 		}
 	}
-	if op.RequestBody != nil {
-		if err := b.body(op.RequestBody.Value); err != nil {
-			return m, err
-		}
+	b.undeclared()
+	if err := b.body(body); err != nil {
+		return m, err
+	}
+	m.Response = b.response()
+	if base != "" {
+		m.Endpoint = base + m.Endpoint
 	}
 	m.Request = schema{"type": "object", "properties": b.properties, "additionalProperties": false}
 	if len(b.required) > 0 {
 		slices.Sort(b.required)
 		m.Request["required"] = slices.Compact(b.required)
 	}
-	if a := b.adapter; len(a.Headers)+len(a.QueryParameters)+len(a.HeaderParameters) > 0 || a.UseFormData || a.BodyParameter != "" {
-		m.Adapter = a
+	if !b.adapter.empty() {
+		m.Adapter = b.adapter
 	}
-	m.Response = c.response(op)
+	if n := len(o.node.object("callbacks").value); n > 0 {
+		c.note("%s: %d callbacks are ignored: they are requests that the API makes, not tools", c.current, n)
+	}
 	return m, nil
 }
 
-// parameters are those of a path and of one of its operations. The operation's
-// takes the place of the path's that has its name and is in the same part of the
-// request.
-func parameters(item *openapi3.PathItem, op *openapi3.Operation) openapi3.Parameters {
-	all := slices.Clone(item.Parameters)
-	for _, own := range op.Parameters {
-		i := slices.IndexFunc(item.Parameters, func(p *openapi3.ParameterRef) bool {
-			return p.Value != nil && own.Value != nil && p.Value.Name == own.Value.Name && p.Value.In == own.Value.In
-		})
-		if i < 0 {
-			all = append(all, own)
-		} else {
-			all[i] = own
+// inputs are the parameters of a path and of one of its operations, and the
+// body. The operation's parameter takes the place of the path's that has its
+// name and is in the same part of the request.
+func (b *builder) inputs() ([]node, node, error) {
+	var all []node
+	for _, from := range []node{b.operation.item, b.operation.node} {
+		for _, v := range from.list("parameters") {
+			p, ref, err := b.docs.follow(from.of(v))
+			if err != nil {
+				return nil, node{}, err
+			}
+			if p.text("name") == "" || p.text("in") == "" && !p.has("schema") {
+				b.lose("a parameter", "it has no name and no place")
+				continue
+			}
+			if p.text("in") == "body" { // one at most: its name means nothing
+				p = merged(p, map[string]any{"name": "body"})
+			}
+			p = merged(p, map[string]any{refKey: ref})
+			i := slices.IndexFunc(all, func(had node) bool { return had.text("name") == p.text("name") && had.text("in") == p.text("in") })
+			if i < 0 {
+				all = append(all, p)
+			} else {
+				all[i] = p
+			}
 		}
 	}
-	return all
-}
-
-// builder collects the parameters of one method.
-type builder struct {
-	*converter
-
-	method     *method
-	adapter    *adapter
-	properties schema
-	required   []string
-}
-
-func (b *builder) add(name string, s any, required bool) error {
-	if _, twice := b.properties[name]; twice {
-		return fmt.Errorf("two parameters are called %q", name)
+	if b.swagger {
+		return b.modern(all)
 	}
-	b.properties[name] = s
+	body, _, err := b.docs.follow(b.operation.node.object("requestBody"))
+	order := func(p node) int { return slices.Index(places(), p.text("in")) }
+	slices.SortStableFunc(all, func(a, b node) int { return order(a) - order(b) })
+	return all, body, err
+}
+
+// refKey is where a parameter keeps the reference that led to it; no document
+// has such a member.
+const refKey = "\x00ref"
+
+// places are the parts of a request in the order in which their parameters take
+// names: who comes first keeps its own.
+func places() []string {
+	return []string{toolset.InPath, toolset.InQuery, toolset.InHeader, toolset.InCookie, toolset.InBody}
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// argument is what a parameter is called in calls: its name, as code may write
+// it, after its place where another parameter has the name.
+func (b *builder) argument(in, name string) string {
+	plain := name
+	if in == toolset.InHeader || !identifier.MatchString(name) {
+		plain = nameOf(name)
+	}
+	switch {
+	case plain == "":
+		plain = "value"
+	case plain[0] >= '0' && plain[0] <= '9':
+		plain = "_" + plain
+	}
+	if !b.taken(plain) {
+		return plain
+	}
+	for plain = in + "_" + plain; b.taken(plain); {
+		plain += "_"
+	}
+	return plain
+}
+
+func (b *builder) taken(name string) bool {
+	_, has := b.properties[name]
+	return has || name == stub.FileTitle
+}
+
+func (b *builder) add(argument string, s any, required bool) {
+	b.properties[argument] = s
 	if required {
-		b.required = append(b.required, name)
+		b.required = append(b.required, argument)
 	}
-	return nil
 }
 
-func (b *builder) parameter(p *openapi3.Parameter) error {
-	s := schema{"type": "string"}
-	if p.Schema != nil {
-		s = b.convert(p.Schema)
+// place says where an argument goes that does not go there by itself.
+func (b *builder) place(argument, name string, p parameter) {
+	if argument != name {
+		p.Name = name
 	}
-	if p.Description != "" {
-		s["description"] = p.Description
+	if b.adapter.Parameters == nil {
+		b.adapter.Parameters = map[string]parameter{}
 	}
-	switch p.In {
-	case openapi3.ParameterInPath:
-		return b.add(p.Name, s, true)
-	case openapi3.ParameterInQuery:
-		if b.method.Method != http.MethodGet && b.method.Method != http.MethodHead {
-			b.adapter.QueryParameters = append(b.adapter.QueryParameters, p.Name)
-		}
-		return b.add(p.Name, s, p.Required)
-	case openapi3.ParameterInHeader:
-		if slices.Contains([]string{"accept", "content-type", "authorization"}, strings.ToLower(p.Name)) {
-			return nil // the gateway's own
-		}
-		name := nameOf(p.Name)
-		if b.adapter.HeaderParameters == nil {
-			b.adapter.HeaderParameters = map[string]string{}
-		}
-		b.adapter.HeaderParameters[name] = p.Name
-		return b.add(name, s, p.Required)
-	}
-	b.warn("%s: the parameter %s in %s is left out", b.method.Name, p.Name, p.In)
-	return nil
+	b.adapter.Parameters[argument] = p
 }
 
-// bodyName is the parameter that is a whole body, where that is no object.
-const bodyName = "body"
+var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 
-func (b *builder) body(r *openapi3.RequestBody) error {
-	kinds := []string{"application/json", "multipart/form-data", "application/x-www-form-urlencoded"}
-	i := slices.IndexFunc(kinds, func(kind string) bool { return r.Content[kind] != nil && r.Content[kind].Schema != nil })
-	if i < 0 {
-		b.warn("%s: a body of %s is left out", b.method.Name, strings.Join(slices.Sorted(maps.Keys(r.Content)), ", "))
-		return nil
-	}
-	from := r.Content[kinds[i]].Schema
-	s, properties := b.whole(from, i == 1)
-	switch kinds[i] {
-	case "multipart/form-data":
-		b.adapter.UseFormData = true
-	case "application/x-www-form-urlencoded":
-		b.adapter.Headers = map[string]string{"Content-Type": kinds[i]}
-	}
-	if properties == nil {
-		if i > 0 {
-			return fmt.Errorf("a body of %s must be an object with properties", kinds[i])
-		}
-		b.adapter.BodyParameter = bodyName
-		return b.add(bodyName, s, r.Required)
-	}
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		p := properties[name]
-		if err := b.add(name, p, slices.Contains(from.Value.Required, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// whole is the schema of a body, and those of its properties by name; nil where
-// it is no object with properties. In a form, a property of bytes is a file of
-// the caller's.
-func (b *builder) whole(body *openapi3.SchemaRef, form bool) (schema, map[string]any) {
-	s := b.convert(body)
-	if body.Value == nil || len(body.Value.Properties) == 0 {
-		return s, nil
-	}
-	inline, _ := s["properties"].(schema)
-	properties := map[string]any{}
-	for name, of := range body.Value.Properties {
-		file := form && of.Value != nil && of.Value.Format == "binary"
-		switch p, isInline := inline[name].(schema); {
-		case isInline && file:
-			p["isResource"] = true
-			properties[name] = p
-		case isInline || b.shares == nil:
-			properties[name] = p
-		case file:
-			properties[name] = schema{"$ref": shared.ToProperty(b.share(body), name), "isResource": true}
-		default:
-			properties[name] = shared.To(b.share(body))
-		}
-	}
-	return s, properties
-}
-
-// response is the schema of the first answer that is a success in JSON.
-func (c *converter) response(op *openapi3.Operation) schema {
-	for _, status := range []string{"200", "201", "202", "default"} {
-		r := op.Responses.Value(status)
-		if r == nil || r.Value == nil {
+// undeclared makes parameters of the places of a path that have none.
+func (b *builder) undeclared() {
+	for _, match := range placeholder.FindAllStringSubmatch(b.method.Endpoint, -1) {
+		if _, has := b.properties[match[1]]; has {
 			continue
 		}
-		if media := r.Value.Content["application/json"]; media != nil && media.Schema != nil {
-			return c.convert(media.Schema)
+		b.note("%s: {%s} in the path is no parameter of the document; it takes text", b.current, match[1])
+		argument := b.argument(toolset.InPath, match[1])
+		b.rename(match[1], argument)
+		b.add(argument, schema{"type": "string"}, true)
+	}
+}
+
+// rename writes another name into a place of the path.
+func (b *builder) rename(name, argument string) {
+	b.method.Endpoint = strings.ReplaceAll(b.method.Endpoint, "{"+name+"}", "{"+argument+"}")
+}
+
+// serverOf is where an operation is that is elsewhere than the others; empty for
+// one that is not.
+func (c *converter) serverOf(o operation) (string, error) {
+	for _, at := range []node{o.node, o.item} {
+		if list := at.list("servers"); len(list) > 0 && c.options.Domain == "" {
+			base, err := c.firstServer(at, list)
+			if err != nil || base == c.domain {
+				return "", err
+			}
+			u, err := url.Parse(base)
+			if err != nil || u.RawQuery != "" {
+				return "", errNoServer
+			}
+			return base, nil
 		}
 	}
-	return nil
+	if schemes := o.node.list("schemes"); c.swagger && len(schemes) > 0 && c.options.Domain == "" {
+		u, err := url.Parse(c.domain)
+		if err == nil && !slices.Contains(schemes, any(u.Scheme)) {
+			if s, _ := schemes[0].(string); s == "http" || s == "https" {
+				u.Scheme = s
+				return u.String(), nil
+			}
+		}
+	}
+	return "", nil
 }

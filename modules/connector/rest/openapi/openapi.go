@@ -1,20 +1,16 @@
-// Package openapi turns OpenAPI 3 documents into toolset files.
+// Package openapi turns OpenAPI 3 and Swagger 2 documents into toolset files.
+//
+// A document is read as what it is, maps and lists, and one operation after the
+// other is made a method: what is wrong with one leaves out that one only.
 package openapi
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/getkin/kin-openapi/openapi3"
-	"go.yaml.in/yaml/v3"
 )
 
 // Options say what becomes of a document.
@@ -22,265 +18,265 @@ type Options struct {
 	// Key is that of the toolset.
 	Key string
 	// Tags and Operations choose operations, by tag and by operationId; all of
-	// them where both are empty.
+	// them where both are empty. ReadOnly chooses of these the ones that only read.
 	Tags, Operations []string
+	ReadOnly         bool
 	// Domain is where the API is, for documents that do not say it.
 	Domain string
+	// ServerVariables are those of the document's server, by name.
+	ServerVariables map[string]string
+	// Security are the security schemes that calls use together; empty for those
+	// that serve most operations. Bearer is a token instead of any scheme.
+	Security []string
+	Bearer   bool
 	// Egress are networks beyond the public internet where the API is.
 	Egress []string
 	// Price is what a call of each method costs, in credits.
 	Price string
+	// Location is the path or the URL of the document, and Read returns what it
+	// refers to; nil reads nothing.
+	Location string
+	Read     Read
 }
 
 // Toolset is a toolset file, and what could not be carried over.
 type Toolset struct {
-	File     []byte
-	Methods  int
-	Warnings []string
+	File    []byte
+	Methods int
+	// LeftOut is what the file does not have, by operation; Notes is what else is
+	// worth knowing.
+	LeftOut []Left
+	Notes   []string
 }
 
-// Convert reads a document. It loads nothing that the document refers to
-// elsewhere. Where the file would be long, it has the schemas that the document
-// names once, and tools that refer to them.
+// Left is an operation that is left out, or a part of one.
+type Left struct {
+	// Operation is its HTTP method and path.
+	Operation string `json:"operation"`
+	// Part is what is left out of it; empty for all of it.
+	Part   string `json:"part,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// String is one line.
+func (l Left) String() string {
+	if l.Part == "" {
+		return l.Operation + " is left out: " + l.Reason
+	}
+	return l.Operation + ": " + l.Part + ": " + l.Reason
+}
+
+// Operation is one that a document has.
+type Operation struct {
+	// Name is that of the method which it becomes.
+	Name     string   `json:"name"`
+	Method   string   `json:"method"`
+	Path     string   `json:"path"`
+	Summary  string   `json:"summary,omitempty"`
+	Tags     []string `json:"tags,omitempty"`
+	ReadOnly bool     `json:"readOnly"`
+}
+
+// List says which operations of a document are chosen, and makes nothing.
+func List(ctx context.Context, document []byte, o Options) ([]Operation, []Left, error) {
+	c, err := open(ctx, document, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen, err := c.choose()
+	out := make([]Operation, len(chosen))
+	for i, op := range chosen {
+		out[i] = op.Operation
+	}
+	return out, c.left, err
+}
+
+// Convert reads a document. Where the file would be long, it has the schemas
+// that the document names once, and tools that refer to them.
 func Convert(ctx context.Context, document []byte, o Options) (Toolset, error) {
 	return convert(ctx, document, o, maxInline)
 }
 
 // convert is Convert with another bound than maxInline.
 func convert(ctx context.Context, document []byte, o Options, inline int) (Toolset, error) {
-	loader := openapi3.NewLoader()
-	loader.Context = ctx
-	doc, err := loader.LoadFromData(document)
-	if err != nil {
-		return Toolset{}, fmt.Errorf("the OpenAPI document cannot be read: %w", err)
-	}
-	if !strings.HasPrefix(doc.OpenAPI, "3.") {
-		return Toolset{}, errors.New("the document is not OpenAPI 3")
-	}
-	c := &converter{options: o, doc: doc, inline: inline}
-	out, err := c.toolset()
-	if errors.Is(err, errManySchemas) {
-		c = &converter{options: o, doc: doc, shares: newShares()}
-		out, err = c.toolset()
-	}
+	opened, err := open(ctx, document, o)
 	if err != nil {
 		return Toolset{}, err
 	}
-	c.doc, doc = nil, nil // the text needs memory, too
-	text, err := out.text()
-	return Toolset{File: text, Methods: len(out.methods), Warnings: c.warnings}, err
-}
-
-// file is a toolset file.
-type file struct {
-	Key          string            `yaml:"key"`
-	Name         string            `yaml:"name"`
-	Domain       string            `yaml:"domain"`
-	Descriptions map[string]string `yaml:"descriptions,omitempty"`
-	Credential   *credential       `yaml:"credential,omitempty"`
-	Egress       *egress           `yaml:"egress,omitempty"`
-	Billing      string            `yaml:"billing"`
-
-	schemas map[string]schema
-	methods []written
-}
-
-// written is a method as text.
-type written struct {
-	name string
-	text []byte
-}
-
-// text writes the file piece by piece: the encoder keeps all that it has
-// written of one.
-func (f file) text() ([]byte, error) {
-	out, err := yaml.Marshal(f)
+	c := opened.again()
+	c.inline, c.room = inline, len(document)
+	if inline > maxInline {
+		c.room = inline
+	}
+	out, err := c.toolset()
+	if errors.Is(err, errManySchemas) {
+		c = opened.again()
+		c.shares = newShares()
+		out, err = c.toolset()
+	}
 	if err != nil {
-		return nil, err
+		return Toolset{}, c.explain(err)
 	}
-	for i, name := range slices.Sorted(maps.Keys(f.schemas)) {
-		if i == 0 {
-			out = append(out, "schemas:\n"...)
-		}
-		piece, err := yaml.Marshal(map[string]schema{name: f.schemas[name]})
-		if err != nil {
-			return nil, err
-		}
-		out = indent(out, piece)
+	made := Toolset{Methods: len(out.Methods), LeftOut: c.left, Notes: c.notes}
+	c.doc, c.docs = node{}, nil // the text needs memory, too
+	made.File, err = out.text()
+	return made, err
+}
+
+// open reads a document and says what it is.
+func open(ctx context.Context, document []byte, o Options) (*converter, error) {
+	if len(document) > maxBytes {
+		return nil, fmt.Errorf("the document has more than %d bytes", maxBytes)
 	}
-	out = append(out, "methods:\n"...)
-	for _, m := range f.methods {
-		out = indent(out, m.text)
+	root, err := parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("the OpenAPI document cannot be read: %w", err)
 	}
-	return out, nil
-}
-
-// indent appends lines of YAML as part of what is above them.
-func indent(out, lines []byte) []byte {
-	for line := range bytes.Lines(lines) {
-		if len(line) > 1 {
-			out = append(out, "    "...)
-		}
-		out = append(out, line...)
+	in := &source{o.Location, root}
+	doc := node{in: in}.of(root)
+	version, old := fmt.Sprint(doc.value["openapi"]), fmt.Sprint(doc.value["swagger"])
+	c := &converter{options: o, doc: doc, docs: &documents{ctx: ctx, read: o.Read, left: maxBytes - len(document), at: map[string]*loaded{o.Location: {source: in}}}}
+	switch {
+	case version == "3" || strings.HasPrefix(version, "3."):
+	case old == "2" || strings.HasPrefix(old, "2."):
+		c.swagger = true
+	default:
+		return nil, errors.New("the document is neither OpenAPI 3 nor Swagger 2: it has no line openapi: 3… or swagger: 2…")
 	}
-	return out
+	return c, nil
 }
 
-type egress struct {
-	Allow []string `yaml:"allow"`
-}
-
-type credential struct {
-	Type     string `yaml:"type"`
-	Name     string `yaml:"name,omitempty"`
-	Username string `yaml:"username,omitempty"`
-	Value    string `yaml:"value"`
-}
-
-type method struct {
-	Name        string         `yaml:"name"`
-	Description string         `yaml:"description,omitempty"`
-	Endpoint    string         `yaml:"endpoint"`
-	Method      string         `yaml:"method"`
-	Adapter     *adapter       `yaml:"adapter,omitempty"`
-	Request     map[string]any `yaml:"request"`
-	Response    map[string]any `yaml:"response,omitempty"`
-}
-
-type adapter struct {
-	Headers          map[string]string `yaml:"headers,omitempty"`
-	UseFormData      bool              `yaml:"useFormData,omitempty"`
-	QueryParameters  []string          `yaml:"queryParameters,omitempty"`
-	HeaderParameters map[string]string `yaml:"headerParameters,omitempty"`
-	BodyParameter    string            `yaml:"bodyParameter,omitempty"`
-}
-
+// converter makes one file.
 type converter struct {
-	options  Options
-	doc      *openapi3.T
-	warnings []string
+	options Options
+	doc     node
+	docs    *documents
+	swagger bool // version 2
+
+	left  []Left
+	seen  map[Left]bool
+	notes []string
+	// current is the operation that is being made.
+	current string
+
 	// written counts the schemas of the file so far, of which there are at most
-	// inline unless shares takes those that the document names, each once.
-	written, inline int
-	shares          *shares
+	// inline unless shares takes those that the document names, each once. room is
+	// how many bytes they have together.
+	written, inline, room int
+	shares                *shares
+	domain                string
+	credentials           []scheme
 }
 
-func (c *converter) warn(format string, args ...any) {
-	c.warnings = append(c.warnings, fmt.Sprintf(format, args...))
+// again is a converter of the same document that has made nothing.
+func (c *converter) again() *converter {
+	return &converter{options: c.options, doc: c.doc, docs: c.docs, swagger: c.swagger}
 }
 
+// lose reports a part of the operation that is being made.
+func (c *converter) lose(part, format string, args ...any) {
+	l := Left{c.current, part, fmt.Sprintf(format, args...)}
+	if c.seen == nil {
+		c.seen = map[Left]bool{}
+	}
+	if !c.seen[l] {
+		c.seen[l] = true
+		c.left = append(c.left, l)
+	}
+}
+
+func (c *converter) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.notes, text) {
+		c.notes = append(c.notes, text)
+	}
+}
+
+// explain adds to an error why the operations of the document are left out.
+func (c *converter) explain(err error) error {
+	if !errors.Is(err, errNothing) {
+		return err
+	}
+	counts := map[string]int{}
+	for _, l := range c.left {
+		if l.Part == "" {
+			counts[l.Reason]++
+		}
+	}
+	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for i, reason := range reasons {
+		if i == 3 {
+			break
+		}
+		err = fmt.Errorf("%w\n%d left out: %s", err, counts[reason], reason)
+	}
+	return err
+}
+
+var errNothing = errors.New("no operation of the document can be taken")
+
+// toolset makes the file.
 func (c *converter) toolset() (file, error) {
+	info := c.doc.object("info")
 	out := file{Key: c.options.Key, Name: c.options.Key, Billing: c.options.Price}
-	if info := c.doc.Info; info != nil {
-		if info.Title != "" {
-			out.Name = info.Title
-		}
-		if info.Description != "" {
-			out.Descriptions = map[string]string{"en": info.Description}
-		}
+	if title := strings.TrimSpace(info.text("title")); title != "" {
+		out.Name = title
+	}
+	if text := info.text("description"); text != "" {
+		out.Descriptions = map[string]string{"en": text}
 	}
 	var err error
-	if out.Domain, err = c.domain(); err != nil {
+	if c.domain, err = c.server(); err != nil {
 		return out, err
 	}
-	out.Credential = c.credential()
+	out.Domain = c.domain
 	if len(c.options.Egress) > 0 {
 		out.Egress = &egress{c.options.Egress}
 	}
-	for _, path := range c.doc.Paths.InMatchingOrder() {
-		item := c.doc.Paths.Find(path)
-		for _, verb := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-			if op := item.GetOperation(verb); op != nil && c.chosen(op) {
-				m, err := c.method(path, verb, item, op)
-				if c.full() {
-					err = errManySchemas
-				}
-				if err != nil {
-					return out, fmt.Errorf("%s %s: %w", verb, path, err)
-				}
-				text, err := yaml.Marshal([]method{m})
-				if err != nil {
-					return out, err
-				}
-				out.methods = append(out.methods, written{m.Name, text})
-			}
+	chosen, err := c.choose()
+	if err != nil {
+		return out, err
+	}
+	if err := c.secure(chosen); err != nil {
+		return out, err
+	}
+	out.Credential = c.credential()
+	for _, op := range chosen {
+		if err := c.docs.ctx.Err(); err != nil {
+			return out, err
 		}
-	}
-	slices.SortFunc(out.methods, func(a, b written) int { return strings.Compare(a.name, b.name) })
-	for i := 1; i < len(out.methods); i++ {
-		if out.methods[i].name == out.methods[i-1].name {
-			return out, fmt.Errorf("two operations are called %q", out.methods[i].name)
+		c.current = op.Method + " " + op.Path
+		m, err := c.method(op)
+		if c.full() {
+			return out, errManySchemas
 		}
-	}
-	for _, id := range c.options.Operations {
-		if !slices.ContainsFunc(out.methods, func(m written) bool { return m.name == nameOf(id) }) {
-			return out, fmt.Errorf("there is no operation %q", id)
+		if err != nil {
+			c.lose("", "%s", err)
+			continue
 		}
+		out.Methods = append(out.Methods, m)
 	}
-	if len(out.methods) == 0 {
-		return out, errors.New("no operation of the document is chosen")
+	if out.Methods, err = c.checked(out.Methods); err != nil {
+		return out, err
 	}
+	if len(out.Methods) == 0 {
+		return out, errNothing
+	}
+	slices.SortFunc(out.Methods, func(a, b method) int { return strings.Compare(a.Name, b.Name) })
 	if c.shares != nil {
 		out.schemas = c.shares.schemas
 	}
+	c.ignored()
 	return out, nil
 }
 
-func (c *converter) chosen(op *openapi3.Operation) bool {
-	if len(c.options.Tags)+len(c.options.Operations) == 0 || slices.Contains(c.options.Operations, op.OperationID) {
-		return true
+// ignored notes what documents have besides operations.
+func (c *converter) ignored() {
+	if n := len(c.doc.object("webhooks").value) + len(c.doc.object("x-webhooks").value); n > 0 {
+		c.note("%d webhooks are ignored: they are requests that the API makes, not tools", n)
 	}
-	return slices.ContainsFunc(op.Tags, func(tag string) bool { return slices.Contains(c.options.Tags, tag) })
-}
-
-// domain is where the API is: the first server, its variables at their defaults.
-func (c *converter) domain() (string, error) {
-	domain := c.options.Domain
-	if domain == "" && len(c.doc.Servers) > 0 {
-		domain = c.doc.Servers[0].URL
-		for name, v := range c.doc.Servers[0].Variables {
-			domain = strings.ReplaceAll(domain, "{"+name+"}", v.Default)
-		}
-	}
-	u, err := url.Parse(domain)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", errors.New("the document names no server by a whole URL; give one with --domain")
-	}
-	return strings.TrimSuffix(domain, "/"), nil
-}
-
-var notInName = regexp.MustCompile(`[^A-Za-z0-9]+`)
-
-// nameOf is an operationId as the name of a method.
-func nameOf(id string) string { return strings.Trim(notInName.ReplaceAllString(id, "_"), "_") }
-
-// credential maps the first security scheme that a toolset can use. Its value is
-// a variable of the environment: a document holds no secrets.
-func (c *converter) credential() *credential {
-	if c.doc.Components == nil || len(c.doc.Components.SecuritySchemes) == 0 {
-		return nil
-	}
-	names := make([]string, 0, len(c.doc.Components.SecuritySchemes))
-	for name := range c.doc.Components.SecuritySchemes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	variable := "TOOLSET_" + strings.ToUpper(notInName.ReplaceAllString(c.options.Key, "_"))
-	for _, name := range names {
-		s := c.doc.Components.SecuritySchemes[name].Value
-		out := &credential{Value: "${" + variable + "_API_KEY}"}
-		switch {
-		case s.Type == "http" && strings.EqualFold(s.Scheme, "basic"):
-			out.Type, out.Username = "basic", "${"+variable+"_USER}"
-		case s.Type == "http", s.Type == "oauth2", s.Type == "openIdConnect":
-			out.Type = "bearer"
-		case s.Type == "apiKey" && (s.In == "header" || s.In == "query"):
-			out.Type, out.Name = s.In, s.Name
-		default:
-			c.warn("security scheme %s (%s in %s) is not one that toolsets know", name, s.Type, s.In)
-			continue
-		}
-		return out
-	}
-	return nil
 }

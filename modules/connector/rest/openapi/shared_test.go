@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -100,33 +99,4 @@ func document(t testing.TB, operations int) (text []byte, size int) {
 		strings.Join(schemas, ","), strings.Join(paths, ","))
 	require.True(t, json.Valid(text))
 	return text, len(text)
-}
-
-// What an import takes and stores grows with the document, not with how often
-// its schemas are named.
-func TestImportGrowsWithTheDocument(t *testing.T) { //nolint:paralleltest // it counts allocations
-	var before float64
-	for _, operations := range []int{250, 500, 1000} {
-		text, size := document(t, operations)
-		var from, to runtime.MemStats
-		runtime.ReadMemStats(&from)
-		made, err := openapi.Convert(t.Context(), text, openapi.Options{Key: "large", Price: "1"})
-		spec := stored(t, made, err)
-		runtime.ReadMemStats(&to)
-		kept := 0
-		for _, s := range spec.Schemas {
-			kept += len(s)
-		}
-		for _, m := range spec.Methods {
-			kept += len(m.Request) + len(m.Response) + len(m.Description) + len(m.Endpoint)
-		}
-		require.Less(t, float64(kept)/float64(size), 1.2, "bytes stored for each of the document")
-		taken := float64(to.TotalAlloc-from.TotalAlloc) / float64(size)
-		t.Logf("%d bytes: %.0f allocated and %.2f stored for each", size, taken, float64(kept)/float64(size))
-		require.Less(t, taken, 600.0)
-		if before > 0 {
-			require.Less(t, taken, 1.15*before, "bytes allocated for each of the document")
-		}
-		before = taken
-	}
 }

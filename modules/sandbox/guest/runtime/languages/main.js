@@ -36,16 +36,61 @@ function untyped(text) {
 }
 
 class ToolExecutionError extends Error {
-  constructor(message) {
+  constructor(message, code = "", url = "") {
     super(message);
     this.name = "ToolExecutionError";
+    this.code = code;
+    this.url = url; // where a person authorizes the tool's server
   }
 }
 
-function post(path, request) {
+// A call that a person refused, and one that nobody allowed in time. Nothing was
+// sent; reason says why.
+class ApprovalDenied extends ToolExecutionError {
+  constructor(message, reason) {
+    super(message, "APPROVAL_DENIED");
+    this.name = "ApprovalDenied";
+    this.reason = reason || message;
+  }
+}
+class ApprovalTimeout extends ToolExecutionError {
+  constructor(message, reason) {
+    super(message, "APPROVAL_TIMEOUT");
+    this.name = "ApprovalTimeout";
+    this.reason = reason || message;
+  }
+}
+const failures = { APPROVAL_DENIED: ApprovalDenied, APPROVAL_TIMEOUT: ApprovalTimeout };
+
+function failed({ error, errorCode, data }) {
+  const Kind = failures[errorCode];
+  if (Kind) return new Kind(error, data?.reason);
+  const url = errorCode === "AUTH_NEEDED" ? data?.url : "";
+  return new ToolExecutionError(error || "the tool failed", errorCode, url);
+}
+
+// The line of the program that makes a call, for whoever watches it; 0 where
+// nobody knows. Imported files of the program have other names.
+const modules = `${folder}/main.mjs`;
+function line() {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = 50;
+  const { stack } = new Error();
+  Error.stackTraceLimit = limit;
+  for (const frame of String(stack).split("\n")) {
+    for (const file of [program, modules]) {
+      const at = frame.lastIndexOf(`${file}:`);
+      if (at >= 0) return parseInt(frame.slice(at + file.length + 1), 10) || 0;
+    }
+  }
+  return 0;
+}
+
+function post(path, request, line = 0) {
   return new Promise((resolve, reject) => {
     const body = JSON.stringify(request);
     const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };
+    if (line) headers["X-PTC-Line"] = line;
     const sent = http.request({ socketPath: "/run/portico/tool.sock", path, method: "POST", headers }, (answer) => {
       const pieces = [];
       answer.on("data", (piece) => pieces.push(piece));
@@ -91,14 +136,40 @@ function define({ name, toolset, parameters }) {
         round.push({ name, input: given, resolve, reject });
       });
     }
-    const { data } = await post("/v1/tool/execute", { toolsetKey: toolset, toolName: name, arguments: given });
-    if (data.status === "error") throw new ToolExecutionError(data.error || "the tool failed");
+    const { data } = await post("/v1/tool/execute", { toolsetKey: toolset, toolName: name, arguments: given }, line());
+    if (data.status === "error") throw failed(data);
     return data.data;
   };
 }
 
-for (const tool of tools) globalThis[tool.identifier] = define(tool);
-if (tools.length > 0) globalThis.ToolExecutionError = ToolExecutionError;
+// A function that calls a tool for every value, a few at a time, and returns the
+// results in the order of the values.
+function defineEach(tool) {
+  const one = define(tool);
+  const [parameter] = tool.parameters;
+  return async (values) => {
+    const list = Array.from(values);
+    const results = new Array(list.length);
+    let next = 0;
+    const work = async () => {
+      while (next < list.length) {
+        const n = next++;
+        results[n] = await one({ [parameter.name]: list[n] });
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(4, list.length) }, work));
+    return results;
+  };
+}
+
+for (const tool of tools) {
+  globalThis[tool.identifier] = tool.each ? defineEach(tool) : define(tool);
+  if (!tool.space) continue;
+  // What the language itself has under the name keeps what it has.
+  const space = (globalThis[tool.space] ??= {});
+  if (Object(space) === space && !(tool.member in space)) space[tool.member] = globalThis[tool.identifier];
+}
+if (tools.length > 0) Object.assign(globalThis, { ToolExecutionError, ApprovalDenied, ApprovalTimeout });
 globalThis.require = createRequire(program);
 
 function isScript() {

@@ -11,19 +11,25 @@ import threading
 import time
 import uuid
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
-from portico_runtime import channel, errors, suggest
+from portico_runtime import channel, errors, line, spaces, suggest
 from portico_runtime.errors import ToolExecutionError
 from portico_runtime.pending import Call, done, is_call
+from portico_runtime.variable import portico_variable
 
 CALLS = "/v1/program/calls"
 EXECUTE = "/v1/tool/execute"
+# The function whose result becomes a variable of the program.
+LOADS = ("portico", "load_file")
 # How long calls of several threads wait for each other, and how long calls of
 # an event loop that never rests wait, in seconds.
 TOGETHER = 0.002
 RESTLESS = 0.05
 # The parameter that names the file a result becomes; toolset tools have it.
 FILE_TITLE = "file_name_title"
+# How many calls of a function for several values are on their way at once.
+AT_ONCE = 4
 
 # The awaited form of each tool, by the function that programs have.
 _forms = {}
@@ -44,7 +50,8 @@ def define(stub):
         inspect.Parameter(
             p["name"],
             inspect.Parameter.KEYWORD_ONLY if p["name"] == title else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if p["required"] else None,
+            default=inspect.Parameter.empty if p["required"] else p.get("default"),
+            annotation=spaces.Type(p["type"]) if p.get("type") else inspect.Parameter.empty,
         )
         for p in sorted(stub["parameters"] or [], key=lambda p: (not p["required"], p["name"] == title))
         if p["name"].isidentifier() and not keyword.iskeyword(p["name"])
@@ -56,7 +63,8 @@ def define(stub):
         while rest in {p.name for p in parameters}:
             rest = "_" + rest
         parameters.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
-    signature = inspect.Signature(parameters)
+    returns = spaces.Type(stub["returns"]) if stub.get("returns") else inspect.Signature.empty
+    signature = inspect.Signature(parameters, return_annotation=returns)
     name, identifier, toolset = stub["name"], stub["identifier"], stub.get("toolset", "")
     nullable = {p["name"] for p in stub["parameters"] or [] if p["required"] and p.get("nullable")}
 
@@ -82,6 +90,44 @@ def define(stub):
         form._is_coroutine = asyncio.coroutines._is_coroutine
     _forms[tool] = begin
     return tool
+
+
+def install(stubs, names, known):
+    """Define the functions of all stubs, under their names, where the program
+    has nothing of its own: known is what it was given before. What is returned
+    says what was defined."""
+    defined = spaces.Defined(names, known)
+    members = {}
+    for stub in stubs or []:
+        identifier, each = stub["identifier"], stub.get("each")
+        function = each_of(stub) if each else define(stub)
+        if defined.put(identifier, function) and not each:
+            defined.tools.append(identifier)
+        if stub.get("space"):
+            members.setdefault(stub["space"], {})[stub["member"]] = identifier, function
+    for space, tools in members.items():
+        made = spaces.Space(space, {member: function for member, (_, function) in tools.items()}, names.get(space))
+        if defined.put(space, made):
+            defined.spaces[space] = {member: identifier for member, (identifier, _) in tools.items()}
+    return defined
+
+
+def each_of(stub):
+    """A function that calls a tool for every value of a list, a few at a time,
+    and returns the results in the order of the values."""
+    one = define({**stub, "each": False})
+    (parameter,) = (p["name"] for p in stub["parameters"])
+
+    def several(values):
+        if isinstance(values, (str, bytes)):
+            raise TypeError("%s() takes a list of values, not one" % stub["identifier"])
+        values = list(values)
+        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+            return list(pool.map(lambda value: one(**{parameter: value}), values))
+
+    several.__name__ = several.__qualname__ = stub["identifier"]
+    several.__doc__ = stub.get("doc") or None
+    return several
 
 
 def _advice(error, given, stub):
@@ -175,6 +221,8 @@ class Rounds:
         if toolset:
             body = encode({"toolsetKey": toolset, "toolName": name, "arguments": arguments}, identifier)
             made = Call(body, identifier, self)
+            made.variable = (toolset, name) == LOADS
+            made.line = line.current()
             _execute(made)
         else:
             made = Call(encode({"name": name, "input": arguments}, identifier), identifier, self)
@@ -320,11 +368,25 @@ def _execute(made):
         elif data.get("status") == "error":
             made.future.set_exception(errors.failed(status, headers, data, made.identifier))
         else:
-            made.future.set_result(data.get("data"))
+            _settle(made, data.get("data"))
 
     # The key makes the call happen once, however often it is sent.
     headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
+    if made.line:
+        headers[line.HEADER] = str(made.line)
     _submit(EXECUTE, headers, made.body, done)
+
+
+def _settle(made, result):
+    if not made.variable:
+        made.future.set_result(result)
+        return
+    try:
+        value = portico_variable(result)
+    except Exception as error:
+        made.future.set_exception(error)
+    else:
+        made.future.set_result(value)
 
 
 def _decode(body):

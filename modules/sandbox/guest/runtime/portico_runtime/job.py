@@ -188,6 +188,8 @@ def _bash_stubs(stubs):
     # bash reads it.
     lines = [". /run/portico-python/languages/tools.sh"]
     for stub in stubs:
+        if stub.get("each"):
+            continue
         nullable = [p["name"] for p in stub["parameters"] or [] if p["required"] and p.get("nullable")]
         what = json.dumps({"name": stub["name"], "toolset": stub.get("toolset", ""), "nullable": nullable})
         quoted = "'" + what.replace("'", "'\\''") + "'"

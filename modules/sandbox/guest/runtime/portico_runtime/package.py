@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
-from portico_runtime import calls, errors, suggest
+from portico_runtime import calls, errors, spaces, suggest
 
 NAME = "refly_tools"
 FOLDER = "/refly_tools"
@@ -53,13 +53,14 @@ class _Source(SourceFileLoader):
 
 
 def _complete(module):
-    module.__dict__.setdefault("ToolExecutionError", errors.ToolExecutionError)
+    for kind in (errors.ToolExecutionError, errors.ApprovalDenied, errors.ApprovalTimeout):
+        module.__dict__.setdefault(kind.__name__, kind)
     module.__dict__.setdefault("__getattr__", _function)
 
 
 def _function(name):
     found = vars(sys.modules["__main__"]).get(name)
-    if calls.is_tool(found):
+    if calls.is_tool(found) or spaces.of(found):
         return found
     raise AttributeError("module %r has no attribute %r" % (NAME, name))
 

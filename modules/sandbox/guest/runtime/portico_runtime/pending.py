@@ -18,6 +18,8 @@ class Call(collections.abc.Coroutine):
         self.body, self.identifier, self.rounds = body, identifier, rounds
         self.future = Future()
         self.seen = False  # somebody asked for the result
+        self.variable = False  # the result is set as a variable
+        self.line = 0  # of the program; 0 where it is not known
         self.keyed = False  # a member of a set: it is itself, not its result
         self._steps = None
 

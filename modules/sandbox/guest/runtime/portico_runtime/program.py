@@ -77,18 +77,18 @@ def load(job):
     names = program.__dict__
     names.update(known.names())
     names["ToolExecutionError"] = errors.ToolExecutionError
-    for stub in job["stubs"] or []:
-        names[stub["identifier"]] = calls.define(stub)
+    names["ApprovalDenied"], names["ApprovalTimeout"] = errors.ApprovalDenied, errors.ApprovalTimeout
+    defined = calls.install(job["stubs"], names, known.names())
     if any(stub.get("toolset") for stub in job["stubs"] or []):
         names["search_tools"], names["help"] = catalog.search_tools, catalog.help
 
-    source, tools = job["code"], [stub["identifier"] for stub in job["stubs"] or []]
+    source = job["code"]
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
-    return functools.partial(_run_program, source, tools, names)
+    return functools.partial(_run_program, source, defined, names)
 
 
-def _run_program(source, tools, names):
-    status = _execute(source, tools, names)
+def _run_program(source, defined, names):
+    status = _execute(source, defined, names)
     try:
         calls.rounds.settle()
         figures = sys.modules.get("portico_figures")
@@ -119,21 +119,21 @@ def _leave(status):
         os._exit(code)
 
 
-def evaluate(source, filename, tools, names, change=None):
+def evaluate(source, filename, defined, names, change=None):
     """Run a source in names. change, if given, gets its syntax tree first."""
     tree = ast.parse(source, filename)
     if change is not None:
         change(tree)
-    rewrite.rewrite(tree, tools)
+    rewrite.rewrite(tree, *defined.here())
     code = compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     started = eval(code, names)
     if started is not None:
         asyncio.run(started)
 
 
-def _execute(source, tools, names):
+def _execute(source, defined, names):
     try:
-        evaluate(source, PROGRAM, tools, names)
+        evaluate(source, PROGRAM, defined, names)
     except rewrite.Return:
         return 0
     except SystemExit as end:

@@ -24,16 +24,17 @@ def rehearse():
         host = threading.Thread(target=_host, args=(theirs,))
         host.start()
         channel.current = channel.Channel(ours.fileno())
-        tool = calls.define(json.loads(json.dumps(_STUB)))
+        names = {}
+        defined = calls.install(json.loads(json.dumps([_STUB])), names, {})
         program.seed()
-        program.evaluate(_CODE, program.PROGRAM, [_STUB["identifier"]], {_STUB["identifier"]: tool})
+        program.evaluate(_CODE, program.PROGRAM, defined, names)
         calls.rounds.settle()
         ours.shutdown(socket.SHUT_RDWR)
         host.join()
         channel.current.join()
         ours.close()
         channel.current = None
-        calls.forget(tool)
+        calls.forget(names[_STUB["identifier"]])
 
 
 def _host(conn):

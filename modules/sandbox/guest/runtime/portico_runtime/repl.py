@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 
-from portico_runtime import calls, channel, errors, known, pending, program, rewrite, trace
+from portico_runtime import calls, channel, errors, known, pending, program, rewrite, spaces, trace
 
 CELLS = "/v1/program/cell"
 WORK = "/mnt/data"
@@ -33,13 +33,15 @@ def serve(names):
     names.update(
         {
             "ToolExecutionError": errors.ToolExecutionError,
+            "ApprovalDenied": errors.ApprovalDenied,
+            "ApprovalTimeout": errors.ApprovalTimeout,
             "search_tools": program.catalog.search_tools,
             "help": program.catalog.help,
             SHOW: _shower(names),
         }
     )
     signal.signal(signal.SIGALRM, _time_up)
-    tools, done, number = [], None, 0
+    defined, done, number = spaces.Defined(names, known.names()), None, 0
     while True:
         status, _, body = channel.request(CELLS, {"Content-Type": "application/json"}, json.dumps(done).encode())
         if status != 200:
@@ -47,14 +49,12 @@ def serve(names):
         cell = json.loads(body)
         number += 1
         if cell["stubs"] is not None:
-            for name in tools:
-                names.pop(name, None)
-            tools = [stub["identifier"] for stub in cell["stubs"]]
-            names.update({stub["identifier"]: calls.define(stub) for stub in cell["stubs"]})
+            defined.forget()
+            defined = calls.install(cell["stubs"], names, known.names())
         for file in cell["files"] or []:
             with open(os.path.join(WORK, file["path"]), "wb") as out:
                 out.write(base64.b64decode(file["content"]))
-        done = _cell(cell, "%s%d>" % (trace.CELL, number), tools, names)
+        done = _cell(cell, "%s%d>" % (trace.CELL, number), defined, names)
 
 
 def _time_up(*_):
@@ -80,14 +80,14 @@ def _show_last(tree):
         ast.fix_missing_locations(tree)
 
 
-def _cell(cell, filename, tools, names):
+def _cell(cell, filename, defined, names):
     before = _files()
     source = cell["code"]
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         kept = _turn(out.fileno(), err.fileno())
         try:
-            done = _evaluate(source, cell["timeout"], filename, tools, names)
+            done = _evaluate(source, cell["timeout"], filename, defined, names)
         finally:
             _turn(*kept)
             os.close(kept[0])
@@ -112,12 +112,12 @@ def _text(file):
     return "%s\n[output limit reached: %d more bytes were dropped here]\n%s" % (head.rstrip("\n"), left_out, tail)
 
 
-def _evaluate(source, timeout, filename, tools, names):
+def _evaluate(source, timeout, filename, defined, names):
     done = {"status": "completed", "exit": 0}
     try:
         signal.setitimer(signal.ITIMER_REAL, timeout)
         try:
-            program.evaluate(source, filename, tools, names, _show_last)
+            program.evaluate(source, filename, defined, names, _show_last)
             calls.rounds.settle()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -28,19 +28,25 @@ class Return(BaseException):
     """A return outside of functions."""
 
 
-def rewrite(tree, tools):
-    """Change the tree in place. tools are the names of the functions."""
+def rewrite(tree, tools, spaces=None):
+    """Change the tree in place. tools are the names of the functions, and spaces
+    those names by the names of their spaces and members."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, DEPTH))
     try:
-        _rewrite(tree, tools)
+        _rewrite(tree, tools, spaces or {})
     finally:
         sys.setrecursionlimit(limit)
 
 
-def _rewrite(tree, tools):
+def _rewrite(tree, tools, spaces):
     if tools:
-        _Results(flow.Flow(tree), set(tools) - _bound(tree)).visit(tree)
+        bound = _bound(tree)
+        own = set(tools) - bound
+        spaces = {space: members for space, members in spaces.items() if space not in bound}
+        if spaces:
+            _Members(spaces, own).visit(tree)
+        _Results(flow.Flow(tree), own).visit(tree)
     if any(isinstance(n, ast.Return) for n in ast.walk(tree)):
         _Returns().visit(tree)
     ast.fix_missing_locations(tree)
@@ -63,6 +69,21 @@ def _bound(tree):
 
 def _through(function, node):
     return ast.copy_location(ast.Call(ast.Name(function, ast.Load()), [node], []), node)
+
+
+class _Members(ast.NodeTransformer):
+    """Writes space.member as the name of its function, of which more is known."""
+
+    def __init__(self, spaces, own):
+        self._spaces, self._own = spaces, own
+
+    def visit_Attribute(self, node):
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
+            tool = self._spaces.get(node.value.id, {}).get(node.attr)
+            if tool in self._own:
+                return ast.copy_location(ast.Name(tool, ast.Load()), node)
+        return node
 
 
 class _Results(ast.NodeTransformer):

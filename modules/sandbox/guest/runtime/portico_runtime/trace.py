@@ -6,12 +6,11 @@ import linecache
 import re
 import sys
 import traceback
+import types
 
 from portico_runtime import calls, known, package, suggest
+from portico_runtime.line import CELL, PROGRAM
 
-PROGRAM = "/mnt/data/main.py"
-# How the names of the cells of a persistent interpreter begin.
-CELL = "<cell "
 RUNTIME = "/run/portico-python/"
 
 
@@ -58,6 +57,8 @@ def advice(error, trace):
     if type(error) is NameError and error.name and frame is not None:
         return _name(error.name, frame, linecache.getline(frame.f_code.co_filename, trace.tb_lineno))
     if type(error) is AttributeError and error.name:
+        if isinstance(error.obj, types.ModuleType):
+            return _taken(error.obj.__name__, error.name, frame)
         names = [n for n in dir(error.obj) if n.startswith("_") == error.name.startswith("_")]
         return suggest.near(error.name, names)
     if isinstance(error, ImportError):
@@ -65,6 +66,16 @@ def advice(error, trace):
     if type(error) is TypeError and frame is not None:
         return _argument(str(error), frame)
     return ""
+
+
+def _taken(module, name, frame):
+    """A tool of a server whose name the program imported."""
+    defined = vars(sys.modules["__main__"]) if frame is None else frame.f_globals
+    tools = {n: n for n in defined if n.startswith(module.partition(".")[0] + "__") and calls.is_tool(defined[n])}
+    found = suggest.closest("%s__%s" % (module, name), tools)
+    if found:
+        return ". The import took the name of the tools; call %s(...)" % found
+    return suggest.near(name, [n for n in dir(sys.modules.get(module)) if n.startswith("_") == name.startswith("_")])
 
 
 def _name(name, frame, line):

@@ -1,0 +1,4 @@
+package login
+
+// Rows are the row structs, for the check against the live schema.
+func Rows() []any { return []any{sessionRow{}, codeRow{}} }

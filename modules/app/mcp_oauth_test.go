@@ -1,0 +1,119 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
+	"github.com/portico-run/portico/modules/connector/mcp/server"
+)
+
+// authorize has a user authorize the server at the MCP server docs, in a browser
+// that keeps its cookie.
+func authorize(t *testing.T, s *instance, upstream *oauthtest.Server, key, user string) {
+	t.Helper()
+	a := s.send(key, "POST", "/v1/mcp/servers/docs/connect", nil)
+	require.Equal(t, 200, a.status, a.raw)
+	var begun struct{ URL string }
+	require.NoError(t, json.Unmarshal(a.body.Data, &begun))
+	back := upstream.Agree(t, user, begun.URL)
+	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	a = s.send("", "GET", "/v1/mcp/oauth/callback?"+back.Encode(), nil, "Cookie", cookie)
+	require.Equal(t, 200, a.status, a.raw)
+	require.Contains(t, a.raw, "Connected")
+}
+
+// A server that was never listed, because a person must authorize Portico first,
+// has code call it all the same: the exception says where that is done, as does
+// the event of the call. After it, the same program works.
+func TestCodeIsToldWhereToAuthorize(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		upstream := oauthtest.Start(t, oauthtest.Settings{})
+		require.NoError(t, s.app.Servers.Operators().Add(t.Context(), "", server.Spec{
+			Name: "docs", Transport: server.HTTP, URL: upstream.URL, OAuth: true, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		}))
+		const code = `
+for call in (lambda: docs.whoami(), lambda: docs__whoami(), lambda: docs.whoami("by position", more=1)):
+    try:
+        print(call())
+    except ToolExecutionError as e:
+        print(e.code, e.url)
+    except TypeError:
+        print("takes nothing")
+`
+		connect := s.app.Authorizations.ConnectURL("docs")
+		o := s.run(map[string]any{"toolsets": []string{"docs"}, "code": code})
+		require.Equal(t, strings.Repeat("AUTH_NEEDED "+connect+"\n", 3), o.Stdout, o.Stderr)
+		require.Len(t, o.Warnings, 1, "%v", o.Warnings)
+		require.Contains(t, o.Warnings[0], "The tools of MCP server docs are not known: Toolset docs cannot be used at the moment")
+		events := s.send(s.key, "GET", "/v1/action/"+o.ResultID+"/events", nil).raw
+		var told int
+		for line := range strings.Lines(events) {
+			if strings.Contains(line, `"event":"tool_call_error"`) && strings.Contains(line, connect) {
+				told++
+			}
+		}
+		require.Equal(t, 3, told, events)
+		js := s.send(s.key, "POST", "/v1/sandbox/execute", map[string]any{
+			"toolsets": []string{"docs"}, "language": "javascript", "code": "try { await docs.whoami() } catch (e) { console.log(e.code, e.url) }",
+		}).raw
+		require.Contains(t, js, `"stdout":"AUTH_NEEDED `+connect+`\n"`)
+
+		authorize(t, s, upstream, s.key, "anna")
+		o = s.run(map[string]any{"toolsets": []string{"docs"}, "code": code})
+		require.Equal(t, "anna\nanna\ntakes nothing\n", o.Stdout, o.Stderr)
+		require.Empty(t, o.Warnings)
+	})
+}
+
+// 100 programs of two users of one server at once: each sees the answers and the
+// tools of its own user, who has authorized the server; before that, the user is
+// told where.
+func TestUsersOfOneMCPServerAreKeptApart(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		upstream := oauthtest.Start(t, oauthtest.Settings{})
+		require.NoError(t, s.app.Servers.Operators().Add(t.Context(), "", server.Spec{
+			Name: "docs", Transport: server.HTTP, URL: upstream.URL, OAuth: true, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		}))
+		keys := map[string]string{"anna": s.key, "ben": s.another("ben")}
+		a := s.send(s.key, "POST", "/v1/mcp/servers/docs/test", nil)
+		var told struct{ State, ConnectURL string }
+		require.NoError(t, json.Unmarshal(a.body.Data, &told))
+		require.Equal(t, "auth_needed", told.State, a.raw)
+		require.True(t, strings.HasSuffix(told.ConnectURL, "/v1/mcp/connect/docs"), told.ConnectURL)
+		for user, key := range keys {
+			authorize(t, s, upstream, key, user)
+		}
+		require.Contains(t, s.send(s.key, "GET", "/v1/tool/list", nil).raw, `"mcpServer":{"name":"docs"`)
+		var wg sync.WaitGroup
+		gate := make(chan struct{}, 8)
+		for i := range 100 {
+			user := []string{"anna", "ben"}[i%2]
+			wg.Go(func() {
+				gate <- struct{}{}
+				defer func() { <-gate }()
+				o := s.send(keys[user], "POST", "/v1/sandbox/execute", map[string]any{
+					"language": "python", "toolsets": []string{"docs"}, "code": "print(docs__whoami(), 'docs__of_anna' in globals(), 'docs__of_ben' in globals())",
+				})
+				want := map[string]string{"anna": "anna True False", "ben": "ben False True"}[user]
+				if !strings.Contains(o.raw, `"stdout":"`+want+`\n"`) {
+					t.Errorf("a program of %s: %s", user, o.raw)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 200, s.send(keys["ben"], "POST", "/v1/mcp/servers/docs/disconnect", nil).status)
+		require.Contains(t, s.send(keys["ben"], "POST", "/v1/mcp/servers/docs/test", nil).raw, `"state":"auth_needed"`)
+		require.Contains(t, s.send(s.key, "POST", "/v1/mcp/servers/docs/test", nil).raw, `"state":"ready"`)
+	})
+}

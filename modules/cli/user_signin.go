@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/audit"
+	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli/shell"
+)
+
+// operator is who works on the command line, for the audit log.
+func operator() actor.Actor { return actor.Actor{UID: audit.Operator} }
+
+func (c *cli) userRole() *cobra.Command {
+	s := shell.Spec{Use: "role NAME ROLE", Short: "Make a user an administrator, or one no more", Example: "portico user role anna admin\nportico user role anna user"}
+	return c.Command(s, func(cmd *cobra.Command, args []string) error {
+		if args[1] != "admin" && args[1] != "user" {
+			return fmt.Errorf("ROLE is admin or user, not %q: %w", args[1], shell.ErrUsage)
+		}
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			u, err := a.Accounts.Service.UserByName(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Accounts.Service.SetRole(ctx, operator(), u.UID, args[1] == "admin")
+		})
+	})
+}
+
+func (c *cli) userPassword() *cobra.Command {
+	s := shell.Spec{
+		Use: "password NAME", Short: "Give a user the password that is on the first line of standard input; it ends their sessions",
+		Example: "portico user password anna",
+	}
+	return c.Command(s, func(cmd *cobra.Command, args []string) error {
+		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			u, err := a.Accounts.Service.UserByName(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.SignIn.Service.SetPassword(ctx, operator(), u.UID, strings.TrimRight(line, "\r\n"))
+		})
+	})
+}
+
+type linkBody struct {
+	Link      string    `json:"link"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+func (c *cli) userInvite() *cobra.Command {
+	s := shell.Spec{Use: "invite", Short: "Print a link with which one person signs up, within a week", Example: "portico user invite", JSON: true}
+	return c.Command(s, func(cmd *cobra.Command, _ []string) error {
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			link, expires, err := a.SignIn.Service.Invite(ctx, operator())
+			if err != nil {
+				return err
+			}
+			return c.Answer(linkBody{link, expires}, c.Line("%s", link))
+		})
+	})
+}

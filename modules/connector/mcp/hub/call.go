@@ -1,0 +1,163 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/mcp/wire"
+)
+
+// Call is a call of a tool.
+type Call struct {
+	// Tool is the name that the server uses.
+	Tool      string
+	Arguments json.RawMessage
+	// Report takes sentences about a call that takes long; nil where nobody
+	// watches.
+	Report func(ctx context.Context, text string)
+}
+
+// call is one that is in flight.
+type call struct {
+	Call
+
+	ctx    context.Context //nolint:containedctx // of the reports, which others make
+	extend func()
+
+	mu       sync.Mutex
+	reported time.Time
+	question string
+	done     bool
+}
+
+// reportEvery is how often the progress of one call is shown at most.
+const reportEvery = 500 * time.Millisecond
+
+// errSilent ends a call whose server says nothing any more.
+var errSilent = errors.New("the server is silent")
+
+// Call makes one call. What the server did wrong is an *upstream.Failure. A call
+// is sent once: nobody knows what one that failed has done. It ends with ctx, or
+// when the server is silent for longer than it may be; progress is no silence.
+func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) (Answer, error) {
+	e := h.entry(a, s)
+	defer e.begin(h.deps.Now)()
+	conn, err := h.connect(ctx, e)
+	if err != nil {
+		return Answer{}, h.explain(e, err)
+	}
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(h.settings.Call, func() { cancel(errSilent) })
+	defer timer.Stop()
+	one := &call{Call: c, ctx: ctx, extend: func() { timer.Reset(h.settings.Call) }}
+	params := &mcp.CallToolParams{Name: c.Tool, Arguments: c.Arguments}
+	leave := conn.enter(one, params)
+	defer leave()
+	got, err := conn.CallTool(within, params)
+	question := one.end()
+	switch {
+	case err != nil && errors.Is(context.Cause(within), errSilent):
+		return Answer{}, &upstream.Failure{Code: upstream.CodeTimeout, Message: fmt.Sprintf("MCP server %s did not answer within %s. The call was cancelled; it may have had an effect.", s.Name, h.settings.Call)}
+	case err != nil:
+		if unknownTool(err) {
+			h.changed(e)
+		}
+		return Answer{}, h.explain(e, err)
+	case got.NeedsInput():
+		return Answer{}, asked(s.Name, inputs(got), one)
+	case question != "":
+		return Answer{}, asked(s.Name, question, one)
+	}
+	e.works(h.deps.Now())
+	return h.answer(ctx, conn, got)
+}
+
+// answer reads a result.
+func (h *Hub) answer(ctx context.Context, conn *session, got *mcp.CallToolResult) (Answer, error) {
+	out, size, err := read(got)
+	if err != nil {
+		return Answer{}, &upstream.Failure{Code: upstream.CodeInvalid, Message: "The server's answer cannot be read: " + err.Error() + "."}
+	}
+	if size > wire.Large {
+		if err := budget.Take(ctx, int64(size)); err != nil {
+			return Answer{}, err
+		}
+	}
+	conn.resolve(ctx, &out, h.settings.ResponseCap)
+	secrets := secretsOf(conn.entry.current())
+	out.Data = secrets.Redact(out.Data)
+	if got.IsError {
+		return Answer{}, secrets.Scrub(out.failure())
+	}
+	return out, nil
+}
+
+// enter lets the connection know of a call, so that progress and questions find
+// it.
+func (s *session) enter(c *call, params *mcp.CallToolParams) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	token := "call-" + strconv.Itoa(s.next)
+	params.SetProgressToken(token)
+	s.calls[token] = c
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, token)
+	}
+}
+
+// progress shows how a call goes.
+func (s *session) progress(p *mcp.ProgressNotificationParams) {
+	token, _ := p.ProgressToken.(string)
+	s.mu.Lock()
+	c := s.calls[token]
+	s.mu.Unlock()
+	if c == nil {
+		return // it has ended already
+	}
+	c.extend()
+	text := strings.TrimSpace(upstream.Limit(p.Message, upstream.MaxReason))
+	if p.Total > 0 {
+		text = strings.TrimSpace(fmt.Sprintf("%g of %g %s", p.Progress, p.Total, text))
+	} else if text == "" {
+		text = fmt.Sprintf("%g", p.Progress)
+	}
+	c.report(text, false)
+}
+
+// report shows a sentence, unless one was shown a moment ago.
+func (c *call) report(text string, always bool) {
+	c.mu.Lock()
+	now := time.Now()
+	show := c.Report != nil && !c.done && (always || now.Sub(c.reported) >= reportEvery)
+	if show {
+		c.reported = now
+	}
+	c.mu.Unlock()
+	if show {
+		c.Report(c.ctx, text)
+	}
+}
+
+// end returns what the server asked meanwhile.
+func (c *call) end() (question string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = true
+	return c.question
+}

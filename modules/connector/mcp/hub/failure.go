@@ -1,0 +1,155 @@
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/mcp/stdio"
+	"github.com/portico-run/portico/modules/connector/mcp/wire"
+)
+
+// Codes of failures that calls of MCP tools have besides those of any tool.
+const (
+	// CodeAuthNeeded says that a person must authorize Portico. The failure's data
+	// has the member url, where that is done, unless it is done with a setting.
+	CodeAuthNeeded = "AUTH_NEEDED"
+	// CodeQuestion says that the server asked something that nobody answers here.
+	CodeQuestion = "MCP_QUESTION"
+	// CodeChanged says that a tool is not the one that was pinned.
+	CodeChanged = "TOOL_CHANGED"
+	// CodeTool says that the tool did not do its work, in its own words.
+	CodeTool = "TOOL_ERROR"
+	// CodeProtocol is an error that the server answered a request with.
+	CodeProtocol   = "MCP_ERROR"
+	CodeNotAllowed = "NOT_ALLOWED"
+)
+
+// codeRejected marks a request that the SDK could not send, or that was not
+// answered with a message.
+const codeRejected = -32005
+
+// explain says why a server cannot be used, in words for the user. It quotes
+// nothing that may hold an address or a credential.
+func (h *Hub) explain(e *entry, err error) *upstream.Failure {
+	name := e.key.name
+	if f, ok := errors.AsType[*upstream.Failure](err); ok {
+		return f
+	}
+	if need, ok := errors.AsType[server.NeedsAuthorization](err); ok {
+		return authNeeded(name, need.URL)
+	}
+	if _, ok := errors.AsType[wire.UnauthorizedError](err); ok {
+		return &upstream.Failure{Code: CodeAuthNeeded, Message: fmt.Sprintf("MCP server %s does not accept the credential that it was sent, or wants one. Set it in the server's settings.", name)}
+	}
+	secrets := secretsOf(e.current())
+	said, ok := errors.AsType[*jsonrpc.Error](err)
+	ok = ok && said.Code != codeRejected
+	switch {
+	case errors.Is(err, wire.ErrTooLarge):
+		return upstream.TooLarge(-1, h.settings.ResponseCap)
+	case ok && said.Code == wire.CodeTooLarge:
+		return upstream.TooLarge(-1, h.settings.ResponseCap)
+	case ok:
+		return secrets.Scrub(&upstream.Failure{Code: CodeProtocol, Message: fmt.Sprintf("MCP server %s answered with the error %d: %s", name, said.Code, upstream.Limit(said.Message, upstream.MaxReason))})
+	case errors.Is(err, stdio.ErrStart):
+		return &upstream.Failure{Code: upstream.CodeUnavailable, Message: fmt.Sprintf("The process of MCP server %s does not start.", name)}
+	}
+	return unreachable(name, err)
+}
+
+// unreachable says why there was no answer.
+func unreachable(name string, err error) *upstream.Failure {
+	say := func(code, what string) *upstream.Failure {
+		return &upstream.Failure{Code: code, Message: "MCP server " + name + " " + what}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, mcp.ErrSessionMissing) {
+		return say("CONNECTION_BROKEN", "ended the connection before it answered; the call may have had an effect.")
+	}
+	cause, isRequest := errors.AsType[*url.Error](err)
+	if isRequest {
+		err = cause.Err
+	}
+	switch kind := egress.KindOf(err); {
+	case kind == egress.Refused:
+		return say("EGRESS_REFUSED", "has an address, or redirects to one, that it may not have.")
+	case kind == egress.Unknown:
+		return say("HOST_NOT_FOUND", "has a host name that does not resolve.")
+	case kind == egress.Dial:
+		return say("CONNECTION_FAILED", "does not accept connections.")
+	case kind == egress.TLS:
+		return say("TLS_FAILED", "has no secure connection: its certificate or protocol is not valid.")
+	case kind == egress.Timeout:
+		return say(upstream.CodeTimeout, "did not answer in time.")
+	case kind == egress.Canceled:
+		return &upstream.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller."}
+	case isRequest:
+		return say("CONNECTION_BROKEN", "ended the connection before its answer was complete; the call may have had an effect.")
+	}
+	return say("INVALID_RESPONSE", "did not answer as the protocol asks: "+upstream.Limit(err.Error(), upstream.MaxReason))
+}
+
+// authNeeded says where a person authorizes Portico.
+func authNeeded(name, connect string) *upstream.Failure {
+	data, err := json.Marshal(map[string]string{"url": connect})
+	if err != nil {
+		data = nil
+	}
+	return &upstream.Failure{Code: CodeAuthNeeded, Message: fmt.Sprintf("MCP server %s needs your authorization: open %s", name, connect), Data: data}
+}
+
+// connectURL is where a failure says that a person authorizes Portico.
+func connectURL(f *upstream.Failure) string {
+	var data struct {
+		URL string `json:"url"`
+	}
+	if json.Unmarshal(f.Data, &data) != nil {
+		return ""
+	}
+	return data.URL
+}
+
+// secretsOf are the texts that a server must not give back. Most variables of an
+// environment are no secrets, and occur in answers: paths, names, levels.
+func secretsOf(s server.Server) upstream.Secrets {
+	var texts []string
+	for _, value := range s.Headers {
+		scheme, token, found := strings.Cut(value, " ")
+		if found && !strings.Contains(token, " ") && len(scheme) <= len("Bearer") {
+			texts = append(texts, token)
+		}
+		texts = append(texts, value)
+	}
+	for name, value := range s.Env {
+		for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"} {
+			if strings.Contains(strings.ToUpper(name), word) {
+				texts = append(texts, value)
+				break
+			}
+		}
+	}
+	return upstream.Hide(texts...)
+}
+
+// started is why a process did not start, for the log.
+func started(err error) string {
+	if errors.Is(err, stdio.ErrStart) {
+		return err.Error()
+	}
+	return ""
+}
+
+// unknownTool reports whether a server says that it has no such tool.
+func unknownTool(err error) bool {
+	said, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && said.Code == jsonrpc.CodeInvalidParams
+}

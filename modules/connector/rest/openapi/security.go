@@ -1,0 +1,207 @@
+package openapi
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// scheme is a security scheme as a credential of the toolset.
+type scheme struct {
+	name       string
+	credential credential
+}
+
+// same reports whether two schemes put the same thing in the same place.
+func (s scheme) same(as scheme) bool {
+	a, b := s.credential, as.credential
+	bearer := func(t string) bool { return t == string(toolset.Bearer) || t == string(toolset.ClientCredentials) }
+	if bearer(a.Type) && bearer(b.Type) {
+		return true
+	}
+	return a.Type == b.Type && (a.Name == b.Name || a.Type == string(toolset.Basic))
+}
+
+// secure decides what calls carry: what the options say, or the schemes that
+// most of the operations take.
+func (c *converter) secure(chosen []operation) error {
+	switch {
+	case c.options.Bearer && len(c.options.Security) > 0:
+		return fmt.Errorf("--bearer and --security say two things: give one of them")
+	case c.options.Bearer:
+		c.credentials = []scheme{{"", credential{Type: string(toolset.Bearer)}}}
+		return nil
+	case len(c.options.Security) > 0:
+		made, err := c.schemes(c.options.Security)
+		c.credentials = made
+		return err
+	}
+	var candidates [][]string
+	votes := map[string]int{}
+	for _, op := range chosen {
+		needed, _ := c.requirements(op)
+		for _, names := range needed {
+			key := strings.Join(names, "\x00")
+			if votes[key] == 0 {
+				candidates = append(candidates, names)
+			}
+			votes[key]++
+		}
+	}
+	if len(candidates) == 0 { // documents forget to say which calls need them
+		for _, name := range slices.Sorted(maps.Keys(c.declared().value)) {
+			candidates = append(candidates, []string{name})
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b []string) int { return votes[strings.Join(b, "\x00")] - votes[strings.Join(a, "\x00")] })
+	for _, names := range candidates {
+		made, err := c.schemes(names)
+		if err == nil {
+			c.credentials = made
+			return nil
+		}
+		c.note("%s", err)
+	}
+	return nil
+}
+
+// declared are the security schemes of the document.
+func (c *converter) declared() node {
+	if c.swagger {
+		return c.doc.object("securityDefinitions")
+	}
+	return c.doc.object("components").object("securitySchemes")
+}
+
+// requirements are the sets of schemes of which an operation needs one; optional
+// says that it needs none.
+func (c *converter) requirements(o operation) (sets [][]string, optional bool) {
+	at := c.doc
+	if o.node.has("security") {
+		at = o.node
+	}
+	list := at.list("security")
+	for _, v := range list {
+		names := slices.Sorted(maps.Keys(at.of(v).value))
+		if len(names) == 0 {
+			optional = true
+			continue
+		}
+		sets = append(sets, names)
+	}
+	return sets, optional || len(list) == 0
+}
+
+// served refuses an operation that does not take what calls carry.
+func (c *converter) served(o operation) error {
+	sets, optional := c.requirements(o)
+	if optional || c.options.Bearer {
+		return nil
+	}
+	var reason error
+	for _, names := range sets {
+		made, err := c.schemes(names)
+		if err == nil && !slices.ContainsFunc(made, func(s scheme) bool { return !slices.ContainsFunc(c.credentials, s.same) }) {
+			return nil
+		}
+		if reason == nil {
+			reason = err
+		}
+	}
+	if reason != nil {
+		return reason
+	}
+	return fmt.Errorf("it needs another credential than the toolset has: import it into another one with --security %s", strings.Join(sets[0], ","))
+}
+
+// schemes are security schemes of the document that are used together.
+func (c *converter) schemes(names []string) ([]scheme, error) {
+	out := make([]scheme, len(names))
+	for i, name := range names {
+		n, _, err := c.docs.follow(c.declared().object(name))
+		if err == nil && n.value == nil {
+			err = fmt.Errorf("the document has no security scheme %q, only %q: give --bearer for a token", name, strings.Join(slices.Sorted(maps.Keys(c.declared().value)), ", "))
+		}
+		if err != nil {
+			return nil, err
+		}
+		made, err := c.present(name, n)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = scheme{name, made}
+	}
+	return out, nil
+}
+
+// present is how a scheme is presented.
+func (c *converter) present(name string, n node) (credential, error) {
+	kind, in := n.text("type"), n.text("in")
+	with := strings.ToLower(n.text("scheme"))
+	switch {
+	case kind == "basic", kind == "http" && with == "basic":
+		return credential{Type: string(toolset.Basic)}, nil
+	case kind == "http" && with == "bearer":
+		return credential{Type: string(toolset.Bearer)}, nil
+	case kind == "apiKey" && n.text("name") != "" && slices.Contains([]string{toolset.InHeader, toolset.InQuery, toolset.InCookie}, in):
+		return credential{Type: in, Name: n.text("name")}, nil
+	case kind == "oauth2":
+		return c.oauth(name, n)
+	}
+	return credential{}, fmt.Errorf("the security scheme %s (%s) is not one that toolsets know: give another one with --security, or --bearer for a token", name, strings.TrimSpace(kind+" "+with+in))
+}
+
+// oauth is a scheme of OAuth 2: the server gets tokens itself where a client may
+// have them without a person.
+func (c *converter) oauth(name string, n node) (credential, error) {
+	flows := n.object("flows")
+	own := flows.object("clientCredentials")
+	if c.swagger {
+		flows = node{n.in, map[string]any{n.text("flow"): n.value}}
+		own = flows.object("application")
+	}
+	if own.text("tokenUrl") == "" {
+		return credential{}, fmt.Errorf(
+			"the security scheme %s needs the consent of a person (OAuth 2, %s): get a token there, and import the document with --bearer; TOOLSET_…_API_KEY is the token",
+			name, strings.Join(slices.Sorted(maps.Keys(flows.value)), ", "),
+		)
+	}
+	at, err := url.Parse(own.text("tokenUrl"))
+	base, wrong := url.Parse(c.domain + "/")
+	if err != nil || wrong != nil {
+		return credential{}, fmt.Errorf("the security scheme %s has no address for tokens", name)
+	}
+	at = base.ResolveReference(at)
+	return credential{Type: string(toolset.ClientCredentials), Name: at.String(), Scopes: strings.Join(slices.Sorted(maps.Keys(own.object("scopes").value)), " ")}, nil
+}
+
+// credential is what the toolset's file says of its credential; nil for none.
+// The values are variables of the environment: a document holds no secrets.
+func (c *converter) credential() *credential {
+	if len(c.credentials) == 0 {
+		return nil
+	}
+	variable := "TOOLSET_" + strings.ToUpper(notInName.ReplaceAllString(c.options.Key, "_"))
+	var all []credential
+	for i, s := range c.credentials {
+		prefix := variable
+		if i > 0 {
+			prefix += "_" + strings.ToUpper(notInName.ReplaceAllString(s.name, "_"))
+		}
+		one := s.credential
+		one.Value = "${" + prefix + "_API_KEY}"
+		switch one.Type {
+		case string(toolset.Basic):
+			one.Username = "${" + prefix + "_USER}"
+		case string(toolset.ClientCredentials):
+			one.Username, one.Value = "${"+prefix+"_CLIENT_ID}", "${"+prefix+"_CLIENT_SECRET}"
+		}
+		all = append(all, one)
+	}
+	all[0].Also = all[1:]
+	return &all[0]
+}

@@ -1,0 +1,151 @@
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/toolset"
+)
+
+// Tokens of OAuth 2.
+const (
+	// maxTokens is how many tokens are kept.
+	maxTokens = 1024
+	// tokenMargin is how long before its end a token is not used any more.
+	tokenMargin = 30 * time.Second
+	// tokenLife is how long a token is used that does not say its end.
+	tokenLife = 5 * time.Minute
+	// longestToken bounds what an authorization server says, in bytes.
+	longestToken = 16 << 10
+)
+
+// tokens are those that clients have at their authorization servers.
+type tokens struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]*token
+}
+
+// token is one client's. Whoever holds mu asks for a new one; the others wait.
+type token struct {
+	mu    sync.Mutex
+	value string
+	until time.Time
+}
+
+// of is the token of one client.
+func (t *tokens) of(c toolset.Credential) *token {
+	key := sha256.Sum256([]byte(strings.Join([]string{c.Name, c.Username, c.Value.Reveal(), c.Scopes}, "\x00")))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil || len(t.kept) >= maxTokens && t.kept[key] == nil {
+		t.kept = map[[sha256.Size]byte]*token{}
+	}
+	if t.kept[key] == nil {
+		t.kept[key] = &token{}
+	}
+	return t.kept[key]
+}
+
+// signed is a credential with tokens in place of what gets them.
+func (c *Connector) signed(ctx context.Context, credential toolset.Credential, allow []netip.Prefix) (toolset.Credential, *tool.Failure) {
+	if credential.Type == toolset.ClientCredentials {
+		value, failure := c.token(ctx, credential, allow)
+		if failure != nil {
+			return credential, failure
+		}
+		credential = toolset.Credential{Type: toolset.Bearer, Value: toolset.Secret(value), Also: credential.Also}
+	}
+	also := make([]toolset.Credential, len(credential.Also))
+	for i, more := range credential.Also {
+		var failure *tool.Failure
+		if also[i], failure = c.signed(ctx, more, allow); failure != nil {
+			return credential, failure
+		}
+	}
+	credential.Also = also
+	return credential, nil
+}
+
+// tokenNetworks are the networks beyond the public internet where tokens are
+// asked for. Where the toolset is a user's, the address is the user's too, and
+// what the operator opened for the API is not open to it.
+func tokenNetworks(t toolset.Toolset) []netip.Prefix {
+	if t.Global {
+		return t.Egress
+	}
+	return nil
+}
+
+// token returns the token of a client, and asks for one where there is none that
+// counts (RFC 6749, section 4.4).
+func (c *Connector) token(ctx context.Context, credential toolset.Credential, allow []netip.Prefix) (string, *tool.Failure) {
+	t := c.tokens.of(credential)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := c.deps.Now()
+	if t.value != "" && now.Before(t.until) {
+		return t.value, nil
+	}
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if credential.Scopes != "" {
+		form.Set("scope", credential.Scopes)
+	}
+	r := upstream.Request{
+		Method: http.MethodPost, URL: credential.Name, Body: []byte(form.Encode()), Allow: allow, Harmless: true, Retries: upstream.DefaultRetries, Limit: c.deps.Timeout,
+		Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON}, "Content-Type": {typeForm}},
+	}
+	request := http.Request{Header: r.Header}
+	request.SetBasicAuth(url.QueryEscape(credential.Username), url.QueryEscape(credential.Value.Reveal()))
+	got, err := c.deps.Upstream.Do(ctx, r)
+	if err != nil {
+		return "", noToken(secretsOf(credential), err.Error())
+	}
+	var answer struct {
+		Token   string      `json:"access_token"`
+		Type    string      `json:"token_type"`
+		Expires json.Number `json:"expires_in"`
+	}
+	if !got.OK() {
+		return "", noToken(secretsOf(credential), got.Refusal(secretsOf(credential)).Message)
+	}
+	if json.Unmarshal(got.Body, &answer) != nil || answer.Token == "" || len(answer.Token) > longestToken || !strings.EqualFold(answer.Type, "bearer") {
+		return "", noToken(nil, "it answered without a bearer token")
+	}
+	life := tokenLife
+	if seconds, err := answer.Expires.Int64(); err == nil && seconds >= 0 && seconds < 1<<31 {
+		life = time.Duration(seconds) * time.Second
+	}
+	t.value, t.until = answer.Token, now.Add(life-min(tokenMargin, life/2))
+	return t.value, nil
+}
+
+// forget drops the tokens that an upstream refused: the next call gets others.
+func (c *Connector) forget(credential toolset.Credential) {
+	for _, one := range append([]toolset.Credential{credential}, credential.Also...) {
+		if one.Type == toolset.ClientCredentials {
+			t := c.tokens.of(one)
+			t.mu.Lock()
+			t.value = ""
+			t.mu.Unlock()
+		}
+	}
+}
+
+// noToken is the failure of a call whose client is given no token.
+func noToken(s upstream.Secrets, why string) *tool.Failure {
+	f := &tool.Failure{Code: upstream.CodeOf(http.StatusUnauthorized), Message: fmt.Sprintf("The authorization server of the tool gave no token: %s", why)}
+	if s != nil {
+		f = s.Scrub(f)
+	}
+	return f
+}

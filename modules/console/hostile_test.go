@@ -1,0 +1,195 @@
+package console_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app/apptest"
+)
+
+const ended = `document.body.dataset.status === "finish"`
+
+// What models and upstreams write is shown as text, whatever it looks like, and
+// numbers are exact.
+func TestHostileTextIsText(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	ctx, seen := browser(t)
+	signedIn(ctx, t, s, s.Anna)
+	const evil = `</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`
+	code := `from refly_tools.demo import Demo
+evil = '` + evil + `'
+Demo.save_note(title=evil[:150], text="\u202e" + evil + "javascript:alert(1)")
+Demo.convert_currency(**{"amount": 9007199254740993, "from": "USD", "to": "EUR"})
+print(evil, "\u202e", "x" * 100000)
+`
+	var started struct{ ResultID string }
+	a := s.Post(s.Anna, "/v1/sandbox/execute", map[string]any{"code": code, "language": "python", "background": true, "title": evil}, &started)
+	require.Equal(t, http.StatusOK, a.Status, a.ErrMsg)
+	look(ctx, t, s.URL+"/console/runs/"+started.ResultID, 1440, "light")
+	ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(60*time.Second)))
+	require.Equal(t, evil, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("h1").textContent`)))
+	require.Contains(t, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector(".output").textContent`)), evil)
+	require.Equal(t, strings.TrimSuffix(code, "\n"), ask(ctx, t, chromedp.Evaluate[string](`[...document.querySelectorAll(".program li code")].map(c => c.textContent).join("\n")`)))
+	calls := callsOf(t, s, s.Anna, started.ResultID)
+	require.Len(t, calls, 2)
+	for i, want := range []string{evil[:40], "9007199254740993"} {
+		ask(ctx, t, chromedp.Evaluate[int](fmt.Sprintf(`document.querySelector('.row[data-call=%q]').click(); 0`, calls[i].CallID)))
+		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelector('[data-card=%q] pre') !== null`, calls[i].CallID), chromedp.WithPollingTimeout(20*time.Second)))
+		text := ask(ctx, t, chromedp.Evaluate[string](fmt.Sprintf(`document.querySelector('[data-card=%q]').textContent`, calls[i].CallID)))
+		require.Contains(t, strings.ReplaceAll(text, `\"`, `"`), want)
+		look(ctx, t, s.URL+"/console/calls/"+calls[i].CallID, 1440, "light")
+		require.Contains(t, strings.ReplaceAll(ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("main").textContent`)), `\"`, `"`), want)
+		look(ctx, t, s.URL+"/console/runs/"+started.ResultID, 1440, "light")
+		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelectorAll(".row:not([hidden])").length === 2 && %s`, ended), chromedp.WithPollingTimeout(20*time.Second)))
+	}
+	look(ctx, t, s.URL+"/console/runs", 1440, "light")
+	require.Equal(t, evil, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("tbody th a").textContent`)))
+	require.True(t, ask(ctx, t, chromedp.Evaluate[bool](`window.pwned === undefined`)))
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	require.Empty(t, seen.complains)
+}
+
+// Over a road that cuts streams anywhere, repeats events and refuses, the page ends
+// with exactly the calls that there are, each once, without being loaded again.
+func TestStreamsOverAHostileRoad(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	target, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
+		FlushInterval: -1, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+	var cuts, resumed atomic.Int64
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if strings.HasSuffix(r.Request.URL.Path, "/events") && cuts.Add(1) < 12 {
+			r.Body = &shortBody{r.Body, 300 + rand.IntN(9000)}
+		}
+		return nil
+	}
+	road := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { _ = recover() }() // a cut stream ends the connection
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			if n := cuts.Load(); n == 3 || n == 6 {
+				cuts.Add(1)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			q := r.URL.Query()
+			if after, err := strconv.Atoi(q.Get("lastEventId")); err == nil {
+				if after > 0 && r.Header.Get("Accept") == "text/event-stream" {
+					resumed.Add(1)
+				}
+				// what was seen already comes again
+				q.Set("lastEventId", strconv.Itoa(max(0, after-20)))
+				r.Header.Del("Last-Event-ID")
+				r.URL.RawQuery = q.Encode()
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(road.Close)
+	ctx, _ := browser(t)
+	here := *s
+	here.URL = road.URL
+	signedIn(ctx, t, &here, s.Anna)
+	run := begin(s, s.Anna, t, "import random\nfrom refly_tools.demo import Demo\nfor i in range(120):\n    print(i)\n    Demo.fail() if random.random() < .3 else Demo.wait(ms=10)\n")
+	look(ctx, t, road.URL+"/console/runs/"+run, 1440, "light")
+	ask(ctx, t, chromedp.Evaluate[int](`window.sameDocument = 1`))
+	ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(100*time.Second)))
+	require.Greater(t, cuts.Load(), int64(5), "the road was hostile")
+	require.Positive(t, resumed.Load(), "the page goes on where it was")
+	require.True(t, ask(ctx, t, chromedp.Evaluate[bool](`window.sameDocument === 1`)))
+	var programs struct{ Items []struct{ Stdout string } }
+	get(t, s, s.Anna, "/v1/action/"+run+"/programs", &programs)
+	require.Equal(t, programs.Items[0].Stdout, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector(".output").textContent`)))
+	var ids []string
+	for _, row := range ask(ctx, t, chromedp.Evaluate[[][]string](everyRow, chromedp.EvalAwaitPromise)) {
+		ids = append(ids, row[0])
+	}
+	var want []string
+	for _, c := range callsOf(t, s, s.Anna, run) {
+		want = append(want, c.CallID)
+	}
+	require.Equal(t, want, ids)
+	require.Equal(t, strconv.Itoa(len(want)), ask(ctx, t, chromedp.Evaluate[string](`document.getElementById("calls").textContent`)))
+}
+
+// shortBody breaks after some bytes.
+type shortBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *shortBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// A run of ten times as many calls takes no more elements.
+func TestManyCallsTakeNoMoreElements(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	ctx, _ := browser(t)
+	signedIn(ctx, t, s, s.Anna)
+	var elements []int
+	for _, n := range []int{200, 2000} {
+		run := begin(s, s.Anna, t, fmt.Sprintf("from concurrent.futures import ThreadPoolExecutor\nfrom refly_tools.demo import Demo\nwith ThreadPoolExecutor(8) as pool:\n    list(pool.map(lambda i: Demo.wait(ms=0), range(%d)))\n", n))
+		look(ctx, t, s.URL+"/console/runs/"+run, 1440, "light")
+		ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(90*time.Second)))
+		require.Equal(t, strconv.Itoa(n), ask(ctx, t, chromedp.Evaluate[string](`document.getElementById("calls").textContent`)))
+		elements = append(elements, ask(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll("*").length`)))
+		heap := ask(ctx, t, chromedp.Evaluate[float64](`performance.memory.usedJSHeapSize`))
+		require.Less(t, heap, 30e6, "%d calls", n)
+	}
+	require.LessOrEqual(t, elements[1], 1200)
+	require.InEpsilon(t, elements[0], elements[1], 0.05)
+}
+
+// Without scripts, the page of a run shows its calls as a table.
+func TestARunWithoutScripts(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	ctx, _ := browser(t)
+	signedIn(ctx, t, s, s.Anna)
+	var ran struct{ ResultID string }
+	s.Post(s.Anna, "/v1/sandbox/execute", map[string]any{"language": "python", "code": "from refly_tools.demo import Demo\nfor c in ['Rome', 'Oslo']:\n    Demo.get_weather(city=c)\nDemo.fail()\n"}, &ran)
+	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.NoError(t, err)
+	look(ctx, t, s.URL+"/console/runs/"+ran.ResultID, 1440, "light")
+	text := ask(ctx, t, chromedp.Text(chromedp.CSS("main")))
+	require.Equal(t, 2, strings.Count(text, "demo · get_weather"))
+	require.Contains(t, text, "This endpoint always fails")
+	for _, path := range []string{"/runs", "/playground", "/login", "/calls/" + callsOf(t, s, s.Anna, ran.ResultID)[0].CallID} {
+		look(ctx, t, s.URL+"/console"+path, 400, "dark")
+		require.NotEmpty(t, ask(ctx, t, chromedp.Text(chromedp.CSS("h1"))))
+	}
+}

@@ -1,0 +1,161 @@
+package console_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/app/apptest"
+)
+
+// visit asks for a page as a browser without scripts does. Of form, the members
+// are posted; headers are pairs.
+func visit(t *testing.T, address string, form url.Values, headers ...string) (*http.Response, string) {
+	t.Helper()
+	method, body := http.MethodGet, ""
+	if form != nil {
+		method, body = http.MethodPost, form.Encode()
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	require.NoError(t, err)
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(text)
+}
+
+func sessionOf(t *testing.T, s *apptest.Server, u apptest.User) string {
+	t.Helper()
+	resp, _ := visit(t, s.URL+"/console/login", url.Values{"apiKey": {u.Key}})
+	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
+	require.Len(t, resp.Cookies(), 1)
+	c := resp.Cookies()[0]
+	require.True(t, c.HttpOnly)
+	require.Equal(t, http.SameSiteLaxMode, c.SameSite)
+	return c.Name + "=" + c.Value
+}
+
+// Whoever is not signed in is asked to, and comes back to where he was going, but
+// not to another server.
+func TestSigningInLeadsBack(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	resp, _ := visit(t, s.URL+"/", nil, "Accept", "text/html")
+	require.Equal(t, "/console/runs", resp.Header.Get("Location"))
+	resp, _ = visit(t, s.URL+"/console/runs?status=error", nil)
+	require.Equal(t, "/console/login?next=%2Fconsole%2Fruns%3Fstatus%3Derror", resp.Header.Get("Location"))
+	for next, want := range map[string]string{
+		"/console/runs?status=error": "/console/runs?status=error", "https://evil.example/console/runs": "/console/runs", "//evil.example/console/": "/console/runs",
+		"/console/../../evil": "/console/runs", "/v1/auth/me": "/console/runs", `/console/\evil.example`: "/console/runs", "": "/console/runs",
+	} {
+		resp, _ = visit(t, s.URL+"/console/login", url.Values{"apiKey": {s.Anna.Key}, "next": {next}})
+		require.Equal(t, want, resp.Header.Get("Location"), next)
+	}
+	resp, text := visit(t, s.URL+"/console/login", url.Values{"apiKey": {"rf_wrong"}})
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Contains(t, text, `role="alert"`)
+	require.NotContains(t, text, "rf_wrong", "a key is not shown again")
+	require.Empty(t, resp.Cookies())
+
+	cookie := sessionOf(t, s, s.Anna)
+	resp, _ = visit(t, s.URL+"/console/logout", url.Values{}, "Cookie", cookie)
+	require.Equal(t, "/console/login", resp.Header.Get("Location"))
+	resp, _ = visit(t, s.URL+"/console/runs", nil, "Cookie", cookie)
+	require.Equal(t, http.StatusSeeOther, resp.StatusCode, "the session is over")
+}
+
+// Pages of other origins cannot post to the console, with and without the header
+// that says so.
+func TestOtherOriginsCannotPost(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	cookie := sessionOf(t, s, s.Anna)
+	form := url.Values{"code": {"print(1)"}, "language": {"python"}}
+	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "same-site"}} {
+		resp, _ := visit(t, s.URL+"/console/playground", form, append(headers, "Cookie", cookie)...)
+		require.Equal(t, http.StatusForbidden, resp.StatusCode, headers)
+	}
+	var runs struct{ Items []any }
+	get(t, s, s.Anna, "/v1/action/list", &runs)
+	require.Empty(t, runs.Items)
+	resp, _ := visit(t, s.URL+"/console/playground", form, "Cookie", cookie, "Sec-Fetch-Site", "same-origin")
+	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
+	get(t, s, s.Anna, "/v1/action/list", &runs)
+	require.Len(t, runs.Items, 1)
+}
+
+// What is another's looks like what is not there, and each page says what it may
+// load.
+func TestAnothersRunLooksLikeNone(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	var ran struct{ ResultID, CallID string }
+	s.Post(s.Anna, "/v1/sandbox/execute", map[string]any{"code": "print(1)", "language": "python", "title": "Anna's"}, &ran)
+	require.NotEmpty(t, ran.ResultID)
+	ben, anna := sessionOf(t, s, s.Ben), sessionOf(t, s, s.Anna)
+	for _, path := range []string{"/runs/", "/calls/"} {
+		id := map[string]string{"/runs/": ran.ResultID, "/calls/": ran.CallID}[path]
+		there, hers := visit(t, s.URL+"/console"+path+id, nil, "Cookie", anna)
+		require.Equal(t, http.StatusOK, there.StatusCode)
+		require.Contains(t, there.Header.Get("Content-Security-Policy"), "require-trusted-types-for 'script'")
+		require.Equal(t, "no-store", there.Header.Get("Cache-Control"))
+		require.NotEmpty(t, hers)
+		resp, theirs := visit(t, s.URL+"/console"+path+id, nil, "Cookie", ben)
+		require.Equal(t, http.StatusNotFound, resp.StatusCode)
+		_, none := visit(t, s.URL+"/console"+path+"ar-nothing", nil, "Cookie", ben)
+		require.Equal(t, none, strings.ReplaceAll(theirs, id, "ar-nothing"))
+	}
+	resp, _ := visit(t, s.URL+"/console/runs/"+ran.ResultID+"/programs?version=0", nil, "Cookie", ben)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	resp, _ = visit(t, s.URL+"/console/calls/"+ran.CallID+"/card", nil, "Cookie", ben)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+}
+
+// Files are kept by browsers for ever under an address that changes with them.
+func TestFilesOfPages(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	_, page := visit(t, s.URL+"/console/login", nil)
+	files := regexp.MustCompile(`(?:href|src)="(/console/static/[^"#]+)"`).FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		resp, text := visit(t, s.URL+f[1], nil)
+		require.Equal(t, http.StatusOK, resp.StatusCode, f[1])
+		require.Contains(t, resp.Header.Get("Cache-Control"), "immutable")
+		require.NotEmpty(t, text)
+		require.NotEqual(t, "application/octet-stream", resp.Header.Get("Content-Type"))
+	}
+	resp, _ := visit(t, s.URL+"/console/static/0000000000000000/console.css", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+}
+
+// The console can be elsewhere, or off.
+func TestTheConsoleCanBeOffOrElsewhere(t *testing.T) {
+	t.Parallel()
+	off := apptest.Serve(t, "../../configs/toolsets", "CONSOLE_ENABLED=false")
+	resp, _ := visit(t, off.URL+"/console/login", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	resp, _ = visit(t, off.URL+"/", nil, "Accept", "text/html")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+
+	ui := apptest.Serve(t, "../../configs/toolsets", "CONSOLE_PATH=/ui")
+	resp, page := visit(t, ui.URL+"/ui/login", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.NotContains(t, page, "/console/")
+	resp, _ = visit(t, ui.URL+"/", nil, "Accept", "text/html")
+	require.Equal(t, "/ui/runs", resp.Header.Get("Location"))
+}
