@@ -55,9 +55,8 @@ var notRun = map[string]string{
 	"CONTRIBUTING.md: make lint":                      "takes minutes, and runs in CI",
 	"sdkgen/README.md: sdkgen upload --s3 --hash v14": "needs a bucket; the tests of sdkgen/upload have one",
 	"docs/graphql.md: bin/portico toolset import --graphql https://api.example.com/graphql --bearer --name shop --list": "needs an API in GraphQL; TestGraphQLAPIsBecomeTools has one",
-	"docs/approvals.md: try:":                                     "waits for a person; TestProgramWaitsForApprovals has the same lines",
-	"docs/operations.md: docker compose up --build":               "needs docker",
-	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql": "needs the clients of PostgreSQL",
+	"docs/operations.md: docker compose up --build":                                                                     "needs docker",
+	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql":                                                       "needs the clients of PostgreSQL",
 }
 
 // ofCommands is a document that a test of modules/cli writes from what the

@@ -310,8 +310,12 @@ func (s *Service) price(ctx context.Context, c record.Call, in Invocation, raw j
 }
 
 // late tells whether the call's time is up. Whatever fails then, in a query or
-// in the executor, failed for that.
-func late(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
+// in the executor, failed for that. A connection has a timer of its own, which may
+// ring a moment before the context's.
+func late(ctx context.Context) bool {
+	end, bounded := ctx.Deadline()
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || bounded && ctx.Err() == nil && !time.Now().Before(end)
+}
 
 func (s *Service) timedOut() record.Answer {
 	return record.Refuse(CodeTimeout, fmt.Sprintf("The call did not finish within %s.", s.settings.Timeout))

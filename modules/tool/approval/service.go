@@ -123,7 +123,7 @@ type Verdict struct {
 func (s *Service) Wait(ctx context.Context, q Question, n Need) (Verdict, error) {
 	woken, cancel := s.deps.Hub.Subscribe(wake.Topic(settled, q.Call.CallID))
 	defer cancel()
-	if err := s.deps.Records.Hold(ctx, q.Call, func(tx database.Tx) (any, error) { return s.open(tx, q, n) }); err != nil {
+	if err := s.hold(ctx, q, n); err != nil {
 		return Verdict{}, err
 	}
 	row, err := s.await(ctx, q, woken)
@@ -142,6 +142,14 @@ func (s *Service) Wait(ctx context.Context, q Question, n Need) (Verdict, error)
 		}
 	}
 	return v, s.deps.Records.Take(ctx, q.Call, input)
+}
+
+// hold notes that a call waits. A caller that goes away meanwhile does not end the
+// transaction: whether it was committed would not be known.
+func (s *Service) hold(ctx context.Context, q Question, n Need) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return s.deps.Records.Hold(ctx, q.Call, func(tx database.Tx) (any, error) { return s.open(tx, q, n) })
 }
 
 // open writes the row of a call that begins to wait.
