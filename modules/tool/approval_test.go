@@ -207,6 +207,30 @@ func TestWaitsEndWithTheirCallers(t *testing.T) {
 	})
 }
 
+// Whenever a caller goes away, also while it is noted that its call waits, nothing
+// waits for ever.
+func TestNothingWaitsWithoutItsCaller(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		f.rule(approval.Always)
+		var callers sync.WaitGroup
+		for i := range 200 {
+			callers.Go(func() {
+				ctx, leave := context.WithTimeout(t.Context(), time.Duration(i)*50*time.Microsecond)
+				defer leave()
+				_, _ = f.execute(ctx, anna, request(`{"city":"Rome"}`))
+			})
+			if i%8 == 7 {
+				callers.Wait()
+			}
+		}
+		callers.Wait()
+		require.Zero(t, tool.Count(t, f.db, "SELECT count(*) FROM approvals WHERE state = 'waiting'"))
+		require.Zero(t, tool.Count(t, f.db, "SELECT count(*) FROM tool_call_results WHERE status IN ('waiting', 'executing')"))
+		require.Empty(t, f.upstream.seen())
+	})
+}
+
 // mass is how many programs the test of random ones has.
 const mass = 1000
 

@@ -28,6 +28,13 @@ func (s *Service) Begin(ctx context.Context, c Call, once Once) (callID string, 
 			return callID, answer, err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return c.CallID, Answer{}, err
+	}
+	// A caller that goes away meanwhile does not end the transaction: whether it was
+	// committed would not be known.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
 	err = s.db.AtOnce(ctx, c.UID, func(tx database.Tx) error {
 		if c.ParentID != "" {
 			if err := s.rows.join(tx, c, s.now()); err != nil {
