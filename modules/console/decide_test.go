@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,9 +47,9 @@ methods:
 	return apptest.Serve(t, dir), sent
 }
 
-const sendsThree = `
+const sends = `
 from refly_tools.mail import Mail
-for to in ("anna", "ben", "carl"):
+for to in ("anna", "ben", "carl", "dora" * 50):
     answer = Mail.send_mail(to=to, file_name_title="x")
     print(to, answer.get("errorCode") or answer["data"])
 `
@@ -60,7 +61,7 @@ func TestDecisionsOnTheRunPage(t *testing.T) {
 	testenv.Slow(t, "a browser")
 	t.Parallel()
 	s, sent := asking(t)
-	run := begin(s, s.Anna, t, sendsThree)
+	run := begin(s, s.Anna, t, sends)
 	ctx, _ := browser(t)
 	signedIn(ctx, t, s, s.Anna)
 	ask(ctx, t, chromedp.Navigate(s.URL+"/console/runs/"+run))
@@ -107,4 +108,12 @@ func TestDecisionsOnTheRunPage(t *testing.T) {
 	get(t, s, s.Anna, "/v1/tool/approvals/permissions", &permissions)
 	require.Len(t, permissions.Items, 1)
 	require.Equal(t, "send_mail", permissions.Items[0].Tool)
+
+	// Arguments that the card does not show whole are allowed where they are.
+	waits(ctx, "dora")
+	require.False(t, press(ctx, "Allow"))
+	link := ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("[data-approval] a").href`))
+	_, body = visit(t, link, nil, "Cookie", cookie)
+	require.Contains(t, body, strings.Repeat("dora", 50))
+	require.True(t, press(ctx, "Refuse"))
 }

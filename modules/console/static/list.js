@@ -3,6 +3,11 @@ import { el, icon, took } from "./dom.js";
 
 const height = 28, cardHeight = 320;
 
+// brief is a call's arguments without the title that every call has: it says nothing new.
+export function brief(text) {
+  return text.replace(/"file_name_title":"(?:[^"\\]|\\.)*",|,?"file_name_title":"(?:[^"\\]|\\.)*"/, "");
+}
+
 export function newList(box, rows, cards, show) {
   const pool = [];
   let items = [], open = new Map(), selected = "", span = [0, 1], where = new Map();
@@ -87,7 +92,7 @@ export function newList(box, rows, cards, show) {
     }
     write(row, "word", row.word, c.state + " ");
     write(row, "tool", row.tool, c.tool);
-    write(row, "args", row.args, c.error ? c.error : c.arguments);
+    write(row, "args", row.args, c.error ? c.error : brief(c.arguments));
     row.args.classList.toggle("failed", !!c.error);
     write(row, "took", row.took, c.endedAt ? took(c.endedAt - c.startedAt) : "");
     write(row, "cost", row.cost, c.credits ?? "");

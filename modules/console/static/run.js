@@ -1,6 +1,6 @@
 // The page of a run: it draws what the events of the run say.
 import { el, icon, put, took } from "./dom.js";
-import { newList } from "./list.js";
+import { brief, newList } from "./list.js";
 import { apply, decimal, newRun, ofRun } from "./reducer.js";
 import { follow } from "./stream.js";
 
@@ -256,10 +256,13 @@ function waiting() {
   if (key === waits) return;
   waits = key;
   $("waiting").replaceChildren(...now.slice(0, 10).map((c) => {
-    const made = el("article", { className: "approval", tabIndex: 0, "data-approval": c.callId }, el("strong", {}, icon("waiting"), " " + c.tool + " waits for you"), el("code", { textContent: c.arguments }));
+    const made = el("article", { className: "approval", tabIndex: 0, "data-approval": c.callId }, el("strong", {}, icon("waiting"), " " + c.tool + " waits for you"), el("code", { textContent: brief(c.arguments) }));
     const say = el("span", { role: "status" });
     const button = (name, decision, kind) => el("button", { type: "button", className: kind, textContent: name, onclick: () => decide(c.callId, decision, say) });
-    made.append(button("Allow", "allow", "primary"), button("Refuse", "refuse", "danger"), el("a", { href: `${base}/approvals/${encodeURIComponent(c.callId)}`, textContent: "Look closer" }), say);
+    // Nobody allows here what is not shown whole.
+    const cut = c.arguments.endsWith("…");
+    if (!cut) made.append(button("Allow", "allow", "primary"));
+    made.append(button("Refuse", "refuse", "danger"), el("a", { href: `${base}/approvals/${encodeURIComponent(c.callId)}`, textContent: cut ? "See all of it to allow it" : "Look closer" }), say);
     made.addEventListener("keydown", (e) => { if (e.target === made && (e.key === "a" || e.key === "d")) { e.stopPropagation(); decide(c.callId, e.key === "a" ? "allow" : "refuse", say); } });
     return made;
   }));

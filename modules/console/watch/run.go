@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -90,6 +91,11 @@ func (p *Pages) run(v *pages.Visit) (pages.Answer, error) {
 	var err error
 	if view.Programs, err = p.programsOf(v, id, view.Run.Version); err != nil {
 		return pages.Answer{}, err
+	}
+	for i, one := range view.Programs {
+		if slices.Contains(view.Run.Errors, one.Error) { // it stands above all
+			view.Programs[i].Error = ""
+		}
 	}
 	query.Set("version", strconv.Itoa(view.Run.Version))
 	query.Set("limit", strconv.Itoa(callsWithoutScripts))
