@@ -519,9 +519,9 @@ func TestPagesForPeopleAndPrometheus(t *testing.T) {
 		require.Contains(t, a.raw, `id="`+op.OperationID+`"`)
 	}
 	require.Contains(t, a.raw, `id="schema-Answer"`)
-	require.Contains(t, a.raw, `<pre class="example">{`)
+	require.Contains(t, a.raw, `<pre class="example" data-kind="application/json">{`)
 	require.Contains(t, a.raw, "1 to 100 characters")
-	require.NotContains(t, a.raw, "<script")
+	require.NotContains(t, a.raw, "<script>", "scripts are files of this server")
 	require.NotRegexp(t, `(src|href)="https?:`, a.raw)
 	require.Contains(t, a.header.Get("Content-Security-Policy"), "default-src 'none'")
 }

@@ -161,3 +161,41 @@ func TestAnOperationOpens(t *testing.T) {
 	require.GreaterOrEqual(t, top, 0.0, "its name is in sight")
 	require.Less(t, top, 844.0)
 }
+
+// An operation is tried with the session of the browser: what was sent is recorded
+// as its user's, numbers are shown as they are, and nothing is done without a session.
+func TestAnOperationIsTried(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	ctx, seen := browser(t)
+	try := func(id, path, with string) string {
+		t.Helper()
+		look(ctx, t, s.URL+"/docs", 1280, "light")
+		ask(ctx, t, chromedp.Evaluate[int](`document.querySelector("#`+id+`").closest("details").open = true; 0`))
+		ask(ctx, t, chromedp.Poll[bool](`!!document.querySelector("#`+id+` form.try")`, chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.Evaluate[int](with+"; 0"))
+		ask(ctx, t, chromedp.Evaluate[int](`document.querySelector("#`+id+` form.try").requestSubmit(); 0`))
+		ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#`+id+` .try .primary").disabled === false && /^[0-9]/.test(document.querySelector("#`+id+` .try [role=status]").textContent)`, chromedp.WithPollingTimeout(20*time.Second)))
+		return ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("#`+id+` .try").textContent`))
+	}
+	require.Contains(t, try("execute-tool", "/v1/tool/execute", "0"), "401 Unauthorized")
+	signedIn(ctx, t, s, s.Anna)
+	said := try("execute-tool", "/v1/tool/execute", `document.querySelector("#execute-tool textarea").value = '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Lima"}}'`)
+	require.Contains(t, said, "200 OK")
+	require.Contains(t, said, `"city": "Lima"`)
+	var calls struct {
+		Items []struct {
+			CallID, ToolName string
+			Input            map[string]any
+		}
+	}
+	get(t, s, s.Anna, "/v1/tool/calls", &calls)
+	require.Len(t, calls.Items, 1)
+	require.Equal(t, "get_weather", calls.Items[0].ToolName)
+	said = try("list-tool-calls", "/v1/tool/calls", `document.querySelector("#list-tool-calls [name=tool]").value = "no such tool"`)
+	require.NotContains(t, said, calls.Items[0].CallID, "the filter is sent")
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	require.Len(t, seen.complains, 1, "the browser says that 401 was one: %v", seen.complains)
+}

@@ -35,6 +35,7 @@ func TestEveryPageIsLocalAndAccessible(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Status, a.ErrMsg)
 	s.Post(s.Anna, "/v1/canvas/create", map[string]any{"title": "Cities"}, nil)
 	paths := slices.Sorted(maps.Keys(visitorOf(t, s, s.Anna).crawl()))
+	paths = append(paths, "/docs")
 	ctx, seen := browser(t)
 	signedIn(ctx, t, s, s.Anna)
 	_, err = chromedp.Call(ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe; that the policy is kept is another test's
@@ -55,7 +56,7 @@ func TestEveryPageIsLocalAndAccessible(t *testing.T) {
 				found = append(found, path+" "+view.scheme+": "+wrong)
 			}
 			if ask(ctx, t, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`)) > view.width {
-				found = append(found, path+" scrolls sideways, "+view.scheme)
+				found = append(found, path+" scrolls sideways, "+view.scheme+": "+strings.Join(ask(ctx, t, chromedp.Evaluate[[]string](beyond)), " | "))
 			}
 		}
 	}

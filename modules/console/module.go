@@ -22,6 +22,11 @@ var homePage string
 //go:embed reference.html
 var referencePage string
 
+// operations are the contents of that page, which the console has in its own frame.
+//
+//go:embed operations.html
+var operations string
+
 // Deps is what the module needs.
 type Deps struct {
 	API     *httpapi.API // whose document is shown, and which the console asks
@@ -36,6 +41,7 @@ type Module struct {
 	start     startBody
 	home      func() ([]byte, error)
 	reference func() ([]byte, error)
+	content   func() (reference, error) // of the page about the API
 }
 
 // startBody says where to go from /, to whoever is not a browser.
@@ -55,35 +61,40 @@ func New(d Deps) *Module {
 	start := startBody{
 		Name: "Portico", Version: d.Version, Reference: "/docs", OpenAPI: "/openapi.json", Live: "/healthz", Ready: "/readyz", Metrics: "/metrics",
 	}
+	content := func() (reference, error) {
+		text, err := d.API.OpenAPI()
+		if err != nil {
+			return reference{}, fmt.Errorf("the API's document: %w", err)
+		}
+		return read(text)
+	}
 	return &Module{
-		deps: d, start: start,
+		deps: d, start: start, content: content,
 		home: sync.OnceValues(func() ([]byte, error) { return render(homePage, start) }),
 		reference: sync.OnceValues(func() ([]byte, error) {
-			text, err := d.API.OpenAPI()
-			if err != nil {
-				return nil, fmt.Errorf("the API's document: %w", err)
-			}
-			content, err := read(text)
+			content, err := content()
 			if err != nil {
 				return nil, err
 			}
-			return render(referencePage, content)
+			return render(referencePage+operations, content)
 		}),
 	}
 }
 
-// Handler serves the console below its path, and the API everywhere else.
+// Handler serves the console below its path, the page about the API in its frame,
+// and the API everywhere else.
 func (m *Module) Handler() (http.Handler, error) {
 	if m.deps.Path == "" {
 		return m.deps.API, nil
 	}
-	console, err := handler(m.deps, time.Now)
+	console, err := handler(m.deps, m.content, time.Now)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle(m.deps.Path+"/", console)
 	mux.Handle(m.deps.Path, console)
+	mux.Handle("GET /docs", console)
 	mux.Handle("/", m.deps.API)
 	return mux, nil
 }

@@ -69,6 +69,11 @@ type operation struct {
 	Answers, Refusals    []answer
 }
 
+// Tryable says whether a page can send it: it takes no body, or one that is JSON.
+func (o operation) Tryable() bool {
+	return len(o.Body) == 0 || slices.ContainsFunc(o.Body, func(c content) bool { return c.Kind == "application/json" })
+}
+
 type answer struct {
 	Status, Description string
 	Content             []content

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
@@ -39,7 +40,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // handler is the console below a path: its pages, and what they load.
-func handler(d Deps, now func() time.Time) (http.Handler, error) {
+func handler(d Deps, content func() (reference, error), now func() time.Time) (http.Handler, error) {
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {
 		return nil, fmt.Errorf("the console's files: %w", err)
@@ -62,6 +63,9 @@ func handler(d Deps, now func() time.Time) (http.Handler, error) {
 	if _, err = s.templates.ParseFS(pages.Templates, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("the console's templates: %w", err)
 	}
+	if _, err = s.templates.Parse(operations); err != nil {
+		return nil, fmt.Errorf("the page of the API: %w", err)
+	}
 	w, err := watch.New(base, s.now)
 	if err != nil {
 		return nil, err
@@ -73,6 +77,7 @@ func handler(d Deps, now func() time.Time) (http.Handler, error) {
 		return nil, err
 	}
 	s.pages(mux, p.Routes())
+	mux.Handle("GET /docs", s.page(s.documented(content)))
 	mux.Handle("GET "+base+"/static/{hash}/{name...}", s.assets)
 	s.signIn(mux)
 	return http.NewCrossOriginProtection().Handler(mux), nil
@@ -95,6 +100,22 @@ func (s *shell) page(show func(*pages.Visit) (pages.Answer, error)) http.Handler
 		}
 		s.answer(w, r, a)
 	})
+}
+
+// documented is the page about the API. Its operations can be tried in a browser.
+func (s *shell) documented(content func() (reference, error)) func(*pages.Visit) (pages.Answer, error) {
+	made := sync.OnceValues(func() (template.HTML, error) {
+		var b bytes.Buffer
+		read, err := content()
+		if err == nil {
+			err = s.templates.ExecuteTemplate(&b, "api", read)
+		}
+		return template.HTML(b.String()), err //nolint:gosec // of our templates
+	})
+	return func(*pages.Visit) (pages.Answer, error) {
+		text, err := made()
+		return pages.Answer{Title: "API", Template: "made", Data: text}, err
+	}
 }
 
 func (s *shell) answer(w http.ResponseWriter, r *http.Request, a pages.Answer) {
