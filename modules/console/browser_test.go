@@ -23,6 +23,7 @@ type seen struct {
 	mu        sync.Mutex
 	requests  []string
 	complains []string // its console
+	fetched   int64    // bytes of what it loads, streams too
 }
 
 func (s *seen) listen(event any) {
@@ -31,6 +32,8 @@ func (s *seen) listen(event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		s.requests = append(s.requests, e.Request.URL)
+	case *network.EventDataReceived:
+		s.fetched += e.DataLength
 	case *log.EventEntryAdded:
 		s.complains = append(s.complains, e.Entry.Text+" "+e.Entry.URL)
 	case *runtime.EventExceptionThrown:

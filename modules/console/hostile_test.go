@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +25,9 @@ import (
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app/apptest"
 )
+
+// often asks a tab that is not drawn, too.
+var often = chromedp.WithPollingInterval(50 * time.Millisecond)
 
 const ended = `document.body.dataset.status === "finish"`
 
@@ -152,25 +158,115 @@ func (b *shortBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A run of ten times as many calls takes no more elements.
+// large is a server whose tool answers 100 kB to every fiftieth call.
+func large(t *testing.T) *apptest.Server {
+	t.Helper()
+	text := strings.Repeat("x", 100<<10)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if n%50 == 0 {
+			fmt.Fprintf(w, `{"text":%q}`, text)
+			return
+		}
+		fmt.Fprintf(w, `{"text":"%d"}`, n)
+	}))
+	t.Cleanup(upstream.Close)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "read.yaml"), []byte(`
+key: read
+name: Read
+domain: `+upstream.URL+`
+egress: {allow: [127.0.0.0/8]}
+billing: 0
+methods:
+  - {name: get_text, description: Reads a text., endpoint: /text, method: GET,
+     request: {type: object, additionalProperties: false, required: [n], properties: {n: {type: integer}}}}
+`), 0o600))
+	return apptest.Serve(t, dir)
+}
+
+// A run of ten times as many calls takes no more elements, little memory, and no
+// results that nobody looks at; keys act while it is read.
 func TestManyCallsTakeNoMoreElements(t *testing.T) {
-	testenv.Slow(t, "a browser")
+	testenv.Slow(t, "5,500 calls in a browser")
 	t.Parallel()
-	s := apptest.Serve(t, "../../configs/toolsets")
-	ctx, _ := browser(t)
+	s := large(t)
+	var runs []string
+	counts := []int{500, 5000}
+	for _, n := range counts {
+		runs = append(runs, begin(s, s.Anna, t, fmt.Sprintf("from concurrent.futures import ThreadPoolExecutor\nfrom refly_tools.read import Read\nwith ThreadPoolExecutor(8) as pool:\n    list(pool.map(lambda i: Read.get_text(n=i), range(%d)))\n", n)))
+		require.Eventually(t, func() bool {
+			var r struct{ Status string }
+			get(t, s, s.Anna, "/v1/action/result?resultId="+runs[len(runs)-1], &r)
+			return r.Status == "finish"
+		}, 5*time.Minute, 100*time.Millisecond)
+	}
+	ctx, seen := browser(t)
 	signedIn(ctx, t, s, s.Anna)
 	var elements []int
-	for _, n := range []int{200, 2000} {
-		run := begin(s, s.Anna, t, fmt.Sprintf("from concurrent.futures import ThreadPoolExecutor\nfrom refly_tools.demo import Demo\nwith ThreadPoolExecutor(8) as pool:\n    list(pool.map(lambda i: Demo.wait(ms=0), range(%d)))\n", n))
+	for i, run := range runs {
 		look(ctx, t, s.URL+"/console/runs/"+run, 1440, "light")
+		ask(ctx, t, chromedp.KeyEvent("f")) // only those that failed, which are none
+		ask(ctx, t, chromedp.Poll[bool](`document.getElementById("filter").value === "failed"`, chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.KeyEvent("f"))
 		ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(90*time.Second)))
-		require.Equal(t, strconv.Itoa(n), ask(ctx, t, chromedp.Evaluate[string](`document.getElementById("calls").textContent`)))
+		require.Equal(t, strconv.Itoa(counts[i]), ask(ctx, t, chromedp.Evaluate[string](`document.getElementById("calls").textContent`)))
 		elements = append(elements, ask(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll("*").length`)))
 		heap := ask(ctx, t, chromedp.Evaluate[float64](`performance.memory.usedJSHeapSize`))
-		require.Less(t, heap, 30e6, "%d calls", n)
+		require.Less(t, heap, 30e6, "%d calls", counts[i])
+		seen.mu.Lock()
+		require.Greater(t, seen.fetched, int64(counts[i])*100, "what streams bring is counted")
+		require.Less(t, seen.fetched, int64(4e6), "bytes of a page, with all that it loads")
+		seen.fetched = 0
+		seen.mu.Unlock()
 	}
 	require.LessOrEqual(t, elements[1], 1200)
 	require.InEpsilon(t, elements[0], elements[1], 0.05)
+}
+
+// Eight tabs that follow live runs leave connections for the ninth, and all see the
+// end of their run.
+func TestEightTabsLeaveRoomForANinth(t *testing.T) {
+	testenv.Slow(t, "nine tabs of a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	const waits = "import time\ntime.sleep(100)"
+	runs := []string{begin(s, s.Anna, t, waits), begin(s, s.Anna, t, waits)}
+	ctx, seen := browser(t)
+	signedIn(ctx, t, s, s.Anna)
+	ask(ctx, t, chromedp.Navigate(s.URL+"/console/login"))
+	var tabs []context.Context
+	for i := range 8 {
+		tab, closeTab := chromedp.NewContext(ctx)
+		t.Cleanup(closeTab)
+		ask(tab, t, chromedp.Navigate(s.URL+"/console/runs/"+runs[i%2]))
+		ask(tab, t, chromedp.Poll[bool](`document.body.dataset.status === "running"`, often, chromedp.WithPollingTimeout(20*time.Second)))
+		tabs = append(tabs, tab)
+	}
+	ninth, closeTab := chromedp.NewContext(ctx)
+	t.Cleanup(closeTab)
+	ask(ninth, t, chromedp.Navigate(s.URL+"/console/files"))
+	ask(ninth, t, chromedp.Evaluate[int](`const title = document.querySelector("main form input:not([type=hidden])"); title.value = "The ninth"; setTimeout(() => title.form.requestSubmit()); 0`))
+	require.Eventually(t, func() bool {
+		var canvases struct{ Items []struct{ Title string } }
+		get(t, s, s.Anna, "/v1/canvas/list", &canvases)
+		return len(canvases.Items) == 1
+	}, 20*time.Second, 50*time.Millisecond)
+	for _, run := range runs {
+		a := s.Post(s.Anna, "/v1/action/abort", map[string]any{"resultId": run}, nil)
+		require.Equal(t, http.StatusOK, a.Status, a.ErrMsg)
+	}
+	for _, tab := range tabs {
+		ask(tab, t, chromedp.Poll[bool](`document.body.dataset.status === "aborted"`, often, chromedp.WithPollingTimeout(20*time.Second)))
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	require.Empty(t, seen.complains)
 }
 
 // Without scripts, the page of a run shows its calls as a table.

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -159,24 +158,7 @@ print("%s")
 	require.Equal(t, []string{fmt.Sprint(result.Totals.Calls), fmt.Sprint(failed), result.Totals.Credits}, sums)
 	require.Equal(t, result.Totals.Failed, failed)
 	require.Contains(t, ask(ctx, t, chromedp.Text(chromedp.CSS(".output"))), nonce)
-	if to := os.Getenv("SHOTS"); to != "" {
-		shots(ctx, t, s.URL, run, to)
-	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	require.Empty(t, seen.complains)
-}
-
-func shots(ctx context.Context, t *testing.T, base, run, to string) {
-	for _, path := range []string{"/login", "/runs", "/playground", "/runs/" + run} {
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1440, 900, 400} {
-				look(ctx, t, base+"/console"+path, width, scheme)
-				_, err := chromedp.Run(ctx, chromedp.Sleep(700*time.Millisecond))
-				require.NoError(t, err)
-				png := ask(ctx, t, chromedp.FullScreenshot(100))
-				require.NoError(t, os.WriteFile(fmt.Sprintf("%s/%s-%s-%d.png", to, strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/"+run, "one"), scheme, width), png, 0o644))
-			}
-		}
-	}
 }

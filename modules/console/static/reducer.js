@@ -62,7 +62,7 @@ function call(run, c) {
   count(run, known, 1);
   if (c.endedAt && !known.counted) {
     known.counted = true;
-    if (c.parentId) run.sums.tokens += c.tokens ?? 0;
+    if (known.parentId) run.sums.tokens += c.tokens ?? 0;
     if (c.credits) run.sums.credits += exact(c.credits);
   }
   run.last = Math.max(run.last, c.endedAt ?? c.startedAt ?? 0);

@@ -1,5 +1,9 @@
 // The stream of a run's events. The browser comes back by itself while it says
 // CONNECTING; once it says CLOSED it never does, and this module tries again.
+import { leave, take as place } from "./place.js";
+
+const quiet = 500, pause = 1500; // ms
+
 export function follow(url, run, { take, say, ended }) {
   let source = null, wait = 500, timer = 0, over = false;
 
@@ -7,6 +11,7 @@ export function follow(url, run, { take, say, ended }) {
     clearTimeout(timer);
     if (over || document.hidden) return;
     source?.close();
+    if (!place()) { poll(); return; }
     const s = new EventSource(url + "&lastEventId=" + run.seen);
     source = s;
     s.onopen = () => { wait = 500; say(""); };
@@ -22,6 +27,33 @@ export function follow(url, run, { take, say, ended }) {
       say("The connection is lost. Trying again…");
       if (s.readyState === EventSource.CLOSED) look();
     };
+  }
+
+  // poll reads what there is, and lets the connection go.
+  async function poll() {
+    const stopped = new AbortController();
+    let idle = setTimeout(() => stopped.abort(), 20 * quiet), rest = "", answer = "";
+    try {
+      const got = await fetch(url + "&lastEventId=" + run.seen, { signal: stopped.signal });
+      if (got.status !== 200) { clearTimeout(idle); return got.status === 204 ? stop() : look(); }
+      for (const reader = got.body.pipeThrough(new TextDecoderStream()).getReader(); answer !== "gap" && answer !== "end";) {
+        clearTimeout(idle);
+        idle = setTimeout(() => stopped.abort(), quiet);
+        const { done, value } = await reader.read();
+        if (done) break;
+        const frames = (rest + value).split("\n\n");
+        rest = frames.pop();
+        for (const frame of frames) {
+          const data = /^data: (.*)$/m.exec(frame);
+          if (data && answer !== "gap") answer = take(Number(/^id: (.*)$/m.exec(frame)?.[1]), data[1]);
+        }
+      }
+      say("");
+    } catch { if (!stopped.signal.aborted) say("The connection is lost. Trying again…"); }
+    clearTimeout(idle);
+    stopped.abort();
+    if (answer === "end") stop();
+    else if (!over) timer = setTimeout(open, pause);
   }
 
   // look finds out why the server refused: an EventSource does not say.
@@ -51,15 +83,16 @@ export function follow(url, run, { take, say, ended }) {
     over = true;
     source?.close();
     source = null;
+    leave();
     say("");
     ended();
   }
 
   document.addEventListener("visibilitychange", () => {
     if (over) return;
-    if (document.hidden) { source?.close(); source = null; clearTimeout(timer); } else open();
+    if (document.hidden) { source?.close(); source = null; clearTimeout(timer); leave(); } else open();
   });
-  addEventListener("pagehide", () => { source?.close(); source = null; });
+  addEventListener("pagehide", () => { source?.close(); source = null; leave(); });
   addEventListener("pageshow", (e) => { if (e.persisted) open(); });
   open();
 }

@@ -53,7 +53,7 @@ type (
 		Event string `json:"event" enum:"tool_call_start,tool_call_waiting,tool_call_decided,tool_call_end,tool_call_error"`
 		EventHead
 		IsPTC     bool        `json:"isPtc,omitempty" doc:"True where a program made the call"`
-		MessageID string      `json:"messageId"`
+		MessageID string      `json:"messageId,omitempty" doc:"The message about the call; those of programs have none"`
 		Call      CallSummary `json:"call" doc:"Instead of toolCallMeta and toolCallResult, with detail=summary"`
 		Approval  *Approval   `json:"approval,omitempty" doc:"Of tool_call_waiting and tool_call_decided"`
 	}
@@ -115,8 +115,8 @@ func Events() []any {
 			CallID: call, ParentID: program, ToolsetID: "demo", ToolName: "get_weather", Input: json.RawMessage(`{"input":{"city":"Rome"}}`),
 			Output: json.RawMessage(`{"status":"success","data":{"city":"Rome","temperature":18}}`), Status: "completed", CreatedAt: began, UpdatedAt: ended,
 		}},
-		callSummaryEvent{Event: "tool_call_end", EventHead: of, IsPTC: true, MessageID: message, Call: CallSummary{
-			CallID: call, ParentID: program, Toolset: "demo", Tool: "get_weather", Line: 3, Status: "completed", Arguments: `{"city":"Rome"}`,
+		callSummaryEvent{Event: "tool_call_end", EventHead: of, IsPTC: true, Call: CallSummary{
+			CallID: call, Toolset: "demo", Tool: "get_weather", Line: 3, Status: "completed", Arguments: `{"city":"Rome"}`,
 			Credits: "0.02", Bytes: new(int64(32)), Tokens: new(int64(8)), StartedAt: began, EndedAt: ended,
 		}},
 		logEvent{Event: "log", EventHead: of, Log: eventLine{Level: "info", Stream: "stdout", Content: "18 degrees\n"}, Meta: &run.CallMeta{ToolCallID: program}},

@@ -14,7 +14,7 @@ import (
 // since 1970.
 type CallSummary struct {
 	CallID    string        `json:"callId"`
-	ParentID  string        `json:"parentId,omitempty" doc:"The program that made it"`
+	ParentID  string        `json:"parentId,omitempty" doc:"The program that made it; not said again at its end"`
 	Toolset   string        `json:"toolset,omitempty" doc:"The toolset's key; absent where the record is gone"`
 	Tool      string        `json:"tool,omitempty"`
 	Line      int           `json:"line,omitempty" doc:"The line of the program that made it, as the program says it"`
@@ -32,7 +32,7 @@ type CallSummary struct {
 type summaryEvent struct {
 	header
 	IsPTC     bool        `json:"isPtc,omitempty"`
-	MessageID string      `json:"messageId"`
+	MessageID string      `json:"messageId,omitempty" doc:"The message about the call; those of programs have none"`
 	Call      CallSummary `json:"call"`
 	Approval  *Approval   `json:"approval,omitempty"`
 }
@@ -67,17 +67,20 @@ func renderSummary(r run.Run, e run.Event, calls map[string]record.Summary) ([]b
 	if !isCall(e.Type) {
 		return renderPayload(h, e)
 	}
-	out := summaryEvent{header: h, IsPTC: ids.MadeByCode(e.CallID), MessageID: ids.MessageOf(e.CallID), Call: CallSummary{CallID: e.CallID}}
+	out := summaryEvent{header: h, IsPTC: ids.MadeByCode(e.CallID), Call: CallSummary{CallID: e.CallID}}
 	said, err := payloadOf(e)
 	if err != nil {
 		return nil, err
 	}
 	out.Approval = said.Approval
 	c, ok := calls[e.CallID]
+	out.IsPTC = out.IsPTC || c.Origin == ids.PTC
+	if !out.IsPTC {
+		out.MessageID = ids.MessageOf(e.CallID)
+	}
 	if !ok { // the record is gone; that the event happened is not
 		return encode(out)
 	}
-	out.IsPTC = out.IsPTC || c.Origin == ids.PTC
 	out.Call = CallSummary{
 		CallID: c.CallID, ParentID: c.ParentID, Toolset: c.Toolset, Tool: c.Tool, Line: c.Line, Status: c.Status, Arguments: c.Arguments,
 		StartedAt: c.CreatedAt.UnixMilli(),
@@ -89,6 +92,7 @@ func renderSummary(r run.Run, e run.Event, calls map[string]record.Summary) ([]b
 	if c.Status != record.Completed && c.Status != record.Failed {
 		return encode(out)
 	}
+	out.Call.ParentID = "" // a run has thousands of these events
 	out.Call.Error, out.Call.Bytes, out.Call.EndedAt = c.Error, c.Bytes, c.UpdatedAt.UnixMilli()
 	if c.Bytes != nil {
 		out.Call.Tokens = new(run.Tokens(*c.Bytes))
