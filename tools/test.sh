@@ -48,7 +48,7 @@ step "Tests"
 # C turned into Go, has its own tests, and takes ten times as long under it.
 # The linters have vetted. The garbage collector works less often, up to a GiB: it
 # takes a third of the time otherwise.
-GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 20m ./...
+GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
 
 step "Tests that are slow under the race detector"
 # Files that say so, and what is tried or measured roughly there: ten thousand

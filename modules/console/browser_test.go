@@ -24,6 +24,7 @@ type seen struct {
 	requests  []string
 	complains []string // its console
 	fetched   int64    // bytes of what it loads, streams too
+	failed    []string // requests that did, other than those that a page took back
 }
 
 func (s *seen) listen(event any) {
@@ -34,6 +35,10 @@ func (s *seen) listen(event any) {
 		s.requests = append(s.requests, e.Request.URL)
 	case *network.EventDataReceived:
 		s.fetched += e.DataLength
+	case *network.EventLoadingFailed:
+		if !e.Canceled {
+			s.failed = append(s.failed, e.ErrorText)
+		}
 	case *log.EventEntryAdded:
 		s.complains = append(s.complains, e.Entry.Text+" "+e.Entry.URL)
 	case *runtime.EventExceptionThrown:
@@ -50,7 +55,7 @@ func browser(t *testing.T) (context.Context, *seen) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		// Chromium has no sandbox of its own under root. The pages are ours.
 		chromedp.NoSandbox, chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(stop)

@@ -48,8 +48,10 @@ func TestEveryPageIsLocalAndAccessible(t *testing.T) {
 		for _, view := range []struct {
 			scheme string
 			width  int64
-		}{{"light", 1440}, {"dark", 400}} {
+			scale  float64
+		}{{"light", 1440, 1}, {"dark", 400, 1}, {"light", 720, 2}} { // the last is 1440 pixels at 200 %
 			look(ctx, t, s.URL+path, view.width, view.scheme)
+			ask(ctx, t, chromedp.EmulateViewport(view.width, 844, chromedp.EmulateScale(view.scale)))
 			ask(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll("details").forEach(d => d.open = true); 0`))
 			ask(ctx, t, chromedp.Evaluate[int](string(axe)+"; 0"))
 			for _, wrong := range ask(ctx, t, chromedp.Evaluate[[]string](violations, chromedp.EvalAwaitPromise)) {

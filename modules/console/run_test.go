@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -143,6 +144,17 @@ print("%s")
 		lines[c.Line]++
 		require.Equal(t, []string{c.CallID, state, c.ToolsetID + "." + c.ToolName, c.Credits}, rows[i][:4], "row %d", i)
 	}
+	// Whoever hears the page is told of each call what it is, how it is, and how long it took.
+	tree, err := chromedp.Call(ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(t, err)
+	heard := 0
+	for _, n := range tree.Nodes {
+		if n.Role != nil && string(n.Role.Value) == `"option"` && n.Name != nil && strings.Contains(string(n.Name.Value), "demo.") {
+			require.Regexp(t, `(ok|failed) demo\.\w+ .*\d+(\.\d)? m?s`, string(n.Name.Value))
+			heard++
+		}
+	}
+	require.Positive(t, heard)
 	for line, calls := range lines {
 		got := ask(ctx, t, chromedp.Evaluate[string](fmt.Sprintf(`document.querySelector('li[data-line="%d"] .count').textContent`, line)))
 		require.Equal(t, fmt.Sprint(calls), got, "line %d", line)

@@ -1,15 +1,20 @@
 package console_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app/apptest"
 )
 
@@ -96,6 +101,44 @@ func TestOtherOriginsCannotPost(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
 	get(t, s, s.Anna, "/v1/action/list", &runs)
 	require.Len(t, runs.Items, 1)
+}
+
+// A page of another origin, in the browser of somebody who is signed in, changes
+// nothing: not with a form, not with a request of a script, not with an image.
+func TestAnotherOriginChangesNothing(t *testing.T) {
+	testenv.Slow(t, "a browser")
+	t.Parallel()
+	s := apptest.Serve(t, "../../configs/toolsets")
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<form method=post action="%[1]s/console/playground" target=a><input name=code value="print(1)"><input name=language value=python></form>
+<form method=post action="%[1]s/console/files" target=b><input name="f/title" value=x></form><form method=post action="%[1]s/console/logout" target=c></form>
+<iframe name=a></iframe><iframe name=b></iframe><iframe name=c></iframe>
+<img src="%[1]s/console/logout"><img src="%[1]s/v1/auth/session"><script>
+for (const form of document.forms) form.submit();
+const ask = (method, path, body, type, mode) => fetch("%[1]s" + path, {method, body, mode, credentials: "include", headers: type ? {"Content-Type": type} : {}}).catch(() => 0);
+const code = '{"code":"print(1)","language":"python"}', title = '{"title":"x"}';
+Promise.all([
+  ask("POST", "/v1/sandbox/execute", code, "text/plain", "no-cors"), ask("POST", "/v1/sandbox/execute", code, "application/json", "cors"),
+  ask("POST", "/v1/canvas/create", title, "text/plain", "no-cors"), ask("POST", "/v1/canvas/create", title, "application/json", "cors"),
+  ask("POST", "/console/files", "f/title=x", "application/x-www-form-urlencoded", "no-cors"), ask("DELETE", "/v1/auth/session", undefined, "", "cors"),
+]).then(() => { document.body.dataset.done = "1"; });
+</script>`, s.URL)
+	}))
+	t.Cleanup(evil.Close)
+	for _, origin := range []string{evil.URL, strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)} {
+		ctx, _ := browser(t)
+		signedIn(ctx, t, s, s.Anna)
+		ask(ctx, t, chromedp.Navigate(origin))
+		ask(ctx, t, chromedp.Poll[bool](`document.body?.dataset.done === "1" && document.readyState === "complete"`, chromedp.WithPollingTimeout(30*time.Second)))
+		ask(ctx, t, chromedp.Navigate(s.URL+"/console/files"))
+		require.Equal(t, "/console/files", ask(ctx, t, chromedp.Evaluate[string]("location.pathname")), "the session has not ended")
+	}
+	for _, path := range []string{"/v1/action/list", "/v1/canvas/list"} {
+		var list struct{ Items []any }
+		get(t, s, s.Anna, path, &list)
+		require.Empty(t, list.Items, path)
+	}
 }
 
 // What is another's looks like what is not there, and each page says what it may
