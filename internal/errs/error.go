@@ -21,6 +21,9 @@ type Error struct {
 	Detail string
 	// RetryAfter is when trying again can help; zero when it says nothing.
 	RetryAfter time.Duration
+	// URL is where a person authorizes what the request needs; empty where that is
+	// not what is wrong.
+	URL string
 
 	cause error
 }
@@ -70,6 +73,13 @@ func (e *Error) Do(detail string) *Error {
 func (e *Error) After(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
+	return &c
+}
+
+// At returns a copy of e that says where a person authorizes what is needed.
+func (e *Error) At(url string) *Error {
+	c := *e
+	c.URL = url
 	return &c
 }
 

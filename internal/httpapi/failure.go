@@ -23,6 +23,7 @@ type failure struct {
 	ErrMsg  string    `json:"errMsg" doc:"What is wrong"`
 	Detail  string    `json:"errDetail" doc:"What to do about it"`
 	TraceID string    `json:"traceId" doc:"Names the request in the server's log"`
+	URL     string    `json:"url,omitempty" doc:"Where a person authorizes what the request needs, if that is what is wrong"`
 
 	headers http.Header
 }
@@ -38,7 +39,7 @@ func (f *failure) ContentType(string) string { return "application/json" }
 // not.
 func (a *API) public(ctx context.Context, err error) *failure {
 	e := a.explain(ctx, err)
-	f := &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)}
+	f := &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx), URL: e.URL}
 	if seconds, said := retryAfter(e); said {
 		f.headers = http.Header{"Retry-After": {seconds}}
 	}
@@ -91,7 +92,7 @@ func (a *API) fail(c *gin.Context, err error) {
 		c.JSON(e.Code.Status(), op.Refusal(e, TraceID(ctx)))
 		return
 	}
-	c.JSON(e.Code.Status(), &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx)})
+	c.JSON(e.Code.Status(), &failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, TraceID: TraceID(ctx), URL: e.URL})
 }
 
 // Fail writes the envelope of an error for a handler that is not an operation.
@@ -101,7 +102,7 @@ func Fail(w http.ResponseWriter, e *errs.Error) {
 		w.Header().Set("Retry-After", seconds)
 	}
 	w.WriteHeader(e.Code.Status())
-	_ = json.NewEncoder(w).Encode(&failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail}) // a client that is gone
+	_ = json.NewEncoder(w).Encode(&failure{ErrCode: e.Code, ErrMsg: e.Message, Detail: e.Detail, URL: e.URL}) // a client that is gone
 }
 
 // newHumaError gives the API library's own refusals (validation, limits,

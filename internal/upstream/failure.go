@@ -25,6 +25,9 @@ const (
 	CodeUnavailable = "UPSTREAM_UNAVAILABLE"
 	CodeInvalid     = "INVALID_RESPONSE"
 	CodeTooLarge    = "RESPONSE_TOO_LARGE"
+	// CodeAuthNeeded says that a person must authorize Portico. The failure's data
+	// has the member url, where that is done, unless it is done with a setting.
+	CodeAuthNeeded = "AUTH_NEEDED"
 )
 
 // TooLarge is the failure of a call whose result is over the limit. Nothing of

@@ -3,6 +3,8 @@ package app_test
 import (
 	"encoding/json"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/toolset/mark"
 )
 
 // authorize has a user authorize the server at the MCP server docs, in a browser
@@ -71,6 +74,52 @@ for call in (lambda: docs.whoami(), lambda: docs__whoami(), lambda: docs.whoami(
 		o = s.run(map[string]any{"toolsets": []string{"docs"}, "code": code})
 		require.Equal(t, "anna\nanna\ntakes nothing\n", o.Stdout, o.Stderr)
 		require.Empty(t, o.Warnings)
+	})
+}
+
+// Who calls a tool as a plain function over HTTP, or from a sandbox of their own,
+// is told where to authorize, too.
+func TestPlainFunctionsSayWhereToAuthorize(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	each(t, func(t *testing.T, s *instance) {
+		upstream := oauthtest.Start(t, oauthtest.Settings{})
+		require.NoError(t, s.app.Servers.Operators().Add(t.Context(), "", server.Spec{
+			Name: "docs", Transport: server.HTTP, URL: upstream.URL, OAuth: true, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		}))
+		marks := mark.New(mark.Deps{DB: s.app.DB})
+		require.NoError(t, marks.Set(t.Context(), mark.Mark{Toolset: "docs", Tool: "docs__whoami", Name: "whoami", ReadOnly: true}))
+		connect := s.app.Authorizations.ConnectURL("docs")
+		refused := func() {
+			t.Helper()
+			got := s.send(s.key, "POST", "/tool_call", map[string]any{"tool": "whoami"})
+			require.Equal(t, 502, got.status, got.raw)
+			var said struct{ ErrCode, ErrMsg, URL string }
+			require.NoError(t, json.Unmarshal([]byte(got.raw), &said))
+			require.Equal(t, "E0029", said.ErrCode)
+			require.Contains(t, said.ErrMsg, "whoami failed: MCP server docs needs your authorization")
+			require.Equal(t, connect, said.URL)
+		}
+		refused()
+		other := s.send(s.key, "POST", "/tool_call", map[string]any{"tool": "fetch_url", "input": map[string]any{"url": "nonsense"}})
+		require.NotContains(t, other.raw, `"url"`, "another failure has none")
+
+		authorize(t, s, upstream, s.key, "anna")
+		require.JSONEq(t, `{"result":"anna"}`, s.send(s.key, "POST", "/tool_call", map[string]any{"tool": "whoami"}).raw)
+		stubs := s.send(s.key, "GET", "/v1/sandbox/stubs?callbackUrl="+s.url, nil)
+		require.Equal(t, 200, stubs.status, stubs.raw)
+		call := func() string {
+			t.Helper()
+			python := exec.CommandContext(t.Context(), "python3", "-I", "-c", stubs.raw+"\ntry:\n    print(whoami())\nexcept ToolExecutionError as e:\n    print(e.status, e.url)\n")
+			python.Env = []string{"PATH=" + os.Getenv("PATH"), "PORTICO_API_KEY=" + s.key}
+			out, err := python.CombinedOutput()
+			require.NoError(t, err, string(out))
+			return string(out)
+		}
+		require.Equal(t, "anna\n", call())
+		require.Equal(t, 200, s.send(s.key, "POST", "/v1/mcp/servers/docs/disconnect", nil).status)
+		refused()
+		require.Equal(t, "502 "+connect+"\n", call())
 	})
 }
 

@@ -3,6 +3,7 @@ package flat
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type Call struct {
 // closed by who gets it.
 func (s *Service) Execute(ctx context.Context, a actor.Actor, c Call) (record.Answer, *record.Whole, error) {
 	key, name, err := s.resolve(ctx, a, c.Name)
+	if f, ok := errors.AsType[*tool.Failure](err); ok { // its server cannot be asked about it
+		return record.Answer{}, nil, failed(c.Name, record.Answer{Error: f.Message, ErrorCode: f.Code, Data: f.Data})
+	}
 	if err != nil {
 		return record.Answer{}, nil, err
 	}
@@ -141,5 +145,17 @@ func failed(name string, answer record.Answer) error {
 	case tool.CodeInternal:
 		code = errs.Internal
 	}
-	return errs.Newf(code, "%s failed: %s", name, answer.Error).Do(fmt.Sprintf("(%s)", answer.ErrorCode))
+	return errs.Newf(code, "%s failed: %s", name, answer.Error).Do(fmt.Sprintf("(%s)", answer.ErrorCode)).At(connectURL(answer))
+}
+
+// connectURL is where a person authorizes what a call needs; empty where it failed
+// for another reason.
+func connectURL(answer record.Answer) string {
+	var data struct {
+		URL string `json:"url"`
+	}
+	if answer.ErrorCode != upstream.CodeAuthNeeded || json.Unmarshal(answer.Data, &data) != nil {
+		return ""
+	}
+	return data.URL
 }

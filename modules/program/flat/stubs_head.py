@@ -2,11 +2,12 @@
 
 class ToolExecutionError(Exception):
     """A tool failed, or was refused. code is the stable name of the failure,
-    status the HTTP status that it came with."""
+    status the HTTP status that it came with, url where a person authorizes what
+    the tool needs; it is empty if that is not the reason."""
 
-    def __init__(self, message, code="", status=0):
+    def __init__(self, message, code="", status=0, url=""):
         super().__init__(message)
-        self.message, self.code, self.status = message, code, status
+        self.message, self.code, self.status, self.url = message, code, status, url
 
 
 def _portico_post(path, body):
@@ -32,10 +33,10 @@ def _portico_post(path, body):
         try:
             said = json.loads(text)
             words = " ".join(word for word in (said.get("errMsg"), said.get("errDetail")) if word)
-            code = said.get("errCode", "")
+            code, url = said.get("errCode", ""), said.get("url", "")
         except (AttributeError, ValueError):
-            words, code = text[:500], ""
-        raise ToolExecutionError(words or "status %d" % error.code, code, error.code) from None
+            words, code, url = text[:500], "", ""
+        raise ToolExecutionError(words or "status %d" % error.code, code, error.code, url) from None
     except OSError as error:
         raise ToolExecutionError("Portico cannot be reached at %s: %s" % (PORTICO_URL, error)) from None
 

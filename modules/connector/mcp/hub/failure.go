@@ -20,9 +20,7 @@ import (
 
 // Codes of failures that calls of MCP tools have besides those of any tool.
 const (
-	// CodeAuthNeeded says that a person must authorize Portico. The failure's data
-	// has the member url, where that is done, unless it is done with a setting.
-	CodeAuthNeeded = "AUTH_NEEDED"
+	CodeAuthNeeded = upstream.CodeAuthNeeded
 	// CodeQuestion says that the server asked something that nobody answers here.
 	CodeQuestion = "MCP_QUESTION"
 	// CodeChanged says that a tool is not the one that was pinned.
