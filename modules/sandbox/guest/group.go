@@ -155,6 +155,7 @@ func (g *Groups) clear() {
 type Group struct {
 	folders []string // one in each hierarchy
 	events  string   // the file that counts what was killed for its memory
+	refused string   // the file that counts processes that were not started
 }
 
 // spareProcesses are those of the sandbox itself.
@@ -177,7 +178,7 @@ func (g *Groups) Take(memory, processes int64) (*Group, error) {
 		{first, "memory.swap.max", "0"},
 		{last, "pids.max", strconv.FormatInt(processes, 10)},
 	}
-	made.events = filepath.Join(first, "memory.events")
+	made.events, made.refused = filepath.Join(first, "memory.events"), filepath.Join(last, "pids.events")
 	if !g.unified {
 		limits[0][1], limits[1][1] = "memory.limit_in_bytes", "memory.swappiness"
 		made.events = filepath.Join(first, "memory.oom_control")
@@ -193,15 +194,27 @@ func (g *Groups) Take(memory, processes int64) (*Group, error) {
 // Add puts process 1 of a sandbox into the group, and its children; what they
 // start is in it, too. Nothing of the user's may run yet.
 func (g *Group) Add(pid int) error {
+	if err := g.take(strconv.Itoa(pid)); err != nil {
+		return err
+	}
+	// Those that it starts from here on are in the group. The others are these:
+	// to look for them earlier would miss one that starts in between.
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
 		return fmt.Errorf("control group: %w", err)
 	}
-	for _, p := range append([]string{strconv.Itoa(pid)}, strings.Fields(string(children))...) {
-		for _, folder := range g.folders {
-			if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(p), 0); err != nil { //nolint:gosec // the folder is ours
-				return fmt.Errorf("control group: %w", err)
-			}
+	for p := range strings.FieldsSeq(string(children)) {
+		if err := g.take(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Group) take(pid string) error {
+	for _, folder := range g.folders {
+		if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(pid), 0); err != nil { //nolint:gosec // the folder is ours
+			return fmt.Errorf("control group: %w", err)
 		}
 	}
 	return nil
@@ -209,13 +222,20 @@ func (g *Group) Add(pid int) error {
 
 // Killed reports whether the kernel killed something in the group for its
 // memory.
-func (g *Group) Killed() bool {
-	text, err := os.ReadFile(g.events)
+func (g *Group) Killed() bool { return counted(g.events, "oom_kill ") }
+
+// Refused reports whether something in the group could not start a process, or a
+// thread, because there were as many as there may be.
+func (g *Group) Refused() bool { return counted(g.refused, "max ") }
+
+// counted reports whether a file of the kernel's counts something.
+func counted(file, what string) bool {
+	text, err := os.ReadFile(file) //nolint:gosec // the folder is ours
 	if err != nil {
 		return false
 	}
 	for line := range strings.Lines(string(text)) {
-		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+		if count, ok := strings.CutPrefix(line, what); ok {
 			return strings.TrimSpace(count) != "0"
 		}
 	}

@@ -24,11 +24,11 @@ func TestGroupsBoundWhatIsInThem(t *testing.T) {
 	for name, test := range map[string]struct {
 		memory, processes int64
 		program           string
-		killed            bool
+		killed, refused   bool
 	}{
-		"memory":    {32 << 20, 64, "head -c 100000000 /dev/zero | tail -c 99999999", true},
-		"processes": {64 << 20, 4, "for n in 1 2 3 4 5 6; do true & done; wait", false},
-		"neither":   {64 << 20, 64, "head -c 1000 /dev/zero | tail -c 999", false},
+		"memory":    {32 << 20, 64, "head -c 100000000 /dev/zero | tail -c 99999999", true, false},
+		"processes": {64 << 20, 4, "for n in 1 2 3 4 5 6; do true & done; wait", false, true},
+		"neither":   {64 << 20, 64, "head -c 1000 /dev/zero | tail -c 999", false, false},
 	} {
 		group, err := g.Take(test.memory, test.processes)
 		require.NoError(t, err)
@@ -50,6 +50,7 @@ func TestGroupsBoundWhatIsInThem(t *testing.T) {
 		require.NoError(t, err)
 		failed := cmd.Wait()
 		require.Equal(t, test.killed, group.Killed(), name)
+		require.Equal(t, test.refused, group.Refused(), name)
 		require.Equal(t, name != "neither", failed != nil, "%s: %s", name, said.String())
 		require.NoError(t, group.Close())
 		for _, folder := range group.folders {

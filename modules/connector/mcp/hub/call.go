@@ -75,6 +75,9 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 		if unknownTool(err) {
 			h.changed(e)
 		}
+		if f := overLimit(s.Name, conn.process); f != nil && ended(err) {
+			return Answer{}, f
+		}
 		return Answer{}, h.explain(e, err)
 	case got.NeedsInput():
 		return Answer{}, asked(s.Name, inputs(got), one)

@@ -28,7 +28,10 @@ const (
 	// CodeTool says that the tool did not do its work, in its own words.
 	CodeTool = "TOOL_ERROR"
 	// CodeProtocol is an error that the server answered a request with.
-	CodeProtocol   = "MCP_ERROR"
+	CodeProtocol = "MCP_ERROR"
+	// CodeLimit says that a server that is a process ended, and that it had taken
+	// as much memory, or as many processes, as it may.
+	CodeLimit      = "MCP_LIMIT"
 	CodeNotAllowed = "NOT_ALLOWED"
 )
 
@@ -65,12 +68,34 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 	return unreachable(name, err)
 }
 
+// ended reports whether an error is the end of a connection.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, mcp.ErrSessionMissing)
+}
+
+// overLimit says that a process ended for what it took; nil where it did not.
+func overLimit(name string, p *stdio.Process) *upstream.Failure {
+	if p == nil {
+		return nil
+	}
+	reason := ""
+	switch p.Exceeded() {
+	case stdio.MemoryLimit:
+		reason = "took more memory than a server may have"
+	case stdio.ProcessLimit:
+		reason = "wanted more processes than a server may have"
+	default:
+		return nil
+	}
+	return &upstream.Failure{Code: CodeLimit, Message: fmt.Sprintf("MCP server %s ended: it %s (%s). A call that was under way may have had an effect.", name, reason, p.Exceeded())}
+}
+
 // unreachable says why there was no answer.
 func unreachable(name string, err error) *upstream.Failure {
 	say := func(code, what string) *upstream.Failure {
 		return &upstream.Failure{Code: code, Message: "MCP server " + name + " " + what}
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, mcp.ErrSessionMissing) {
+	if ended(err) {
 		return say("CONNECTION_BROKEN", "ended the connection before it answered; the call may have had an effect.")
 	}
 	cause, isRequest := errors.AsType[*url.Error](err)

@@ -129,6 +129,9 @@ func (h *Hub) attempt(ctx context.Context, e *entry, version string) (*session, 
 			e.mu.Lock()
 			e.stderr = s.process.Stderr()
 			e.mu.Unlock()
+			if f := overLimit(e.key.name, s.process); f != nil && ctx.Err() == nil {
+				return nil, f
+			}
 		}
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -209,7 +212,11 @@ func (h *Hub) watch(s *session) {
 		return
 	}
 	_ = s.process.Close() // what is left of its group
-	e.fails(&upstream.Failure{Code: upstream.CodeUnavailable, Message: fmt.Sprintf("The process of MCP server %s ended.", e.key.name)}, h.deps.Now())
+	f := overLimit(e.key.name, s.process)
+	if f == nil {
+		f = &upstream.Failure{Code: upstream.CodeUnavailable, Message: fmt.Sprintf("The process of MCP server %s ended.", e.key.name)}
+	}
+	e.fails(f, h.deps.Now())
 }
 
 // close ends a connection that is not used any more.

@@ -189,10 +189,10 @@ func (l *Launcher) bound(p *Process, pid int) error {
 	return nil
 }
 
-// script is what an isolated server begins with: its limits, and its channel as
-// its input and output.
+// script is what an isolated server begins with: it waits for an empty line, sets
+// its limits, and takes its channel as its input and output.
 func (l *Launcher) script() string {
-	var lines []string
+	lines := []string{"read -r go <&3"}
 	for kind, most := range l.limits() {
 		switch kind {
 		case unix.RLIMIT_CORE:
@@ -235,6 +235,10 @@ func (l *Launcher) isolated(ctx context.Context, s server.Server, dir string) (*
 	p.end = p.cell.Kill
 	go p.drain()
 	if err := l.bound(p, p.cell.PID()); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	// Nothing of the server runs before it is bounded.
+	if _, err := p.Stdin.Write([]byte("\n")); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil

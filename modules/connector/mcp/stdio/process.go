@@ -26,6 +26,34 @@ type Process struct {
 	ending, exited chan struct{}
 	once           sync.Once
 	err            error
+
+	mu       sync.Mutex
+	exceeded Limit // what is known once the group is gone
+}
+
+// Limit is the setting that bounds a server.
+type Limit string
+
+// The limits.
+const (
+	MemoryLimit  Limit = "MCP_MEMORY"
+	ProcessLimit Limit = "MCP_PROCESSES"
+)
+
+// Exceeded is the limit that the server ran into: the kernel killed some of it for
+// its memory, or did not let it start a process. It is empty where there was none,
+// and where this process may not make control groups.
+func (p *Process) Exceeded() Limit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.exceeded != "" || p.group == nil:
+	case p.group.Killed():
+		p.exceeded = MemoryLimit
+	case p.group.Refused():
+		p.exceeded = ProcessLimit
+	}
+	return p.exceeded
 }
 
 func newProcess(grace time.Duration) *Process {
@@ -68,6 +96,7 @@ func (p *Process) Close() error {
 			p.err = errors.Join(p.err, p.cell.Close())
 		}
 		if p.group != nil {
+			p.Exceeded() // remembers it
 			p.err = errors.Join(p.err, p.group.Kill(), p.group.Close())
 		}
 		if p.slot != nil {
