@@ -7,6 +7,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/connector/mcp"
+	"github.com/portico-run/portico/modules/connector/mcp/describe"
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
 	"github.com/portico-run/portico/modules/connector/mcp/oauth"
 	mcpserver "github.com/portico-run/portico/modules/connector/mcp/server"
@@ -43,6 +44,11 @@ func (a *App) servers(box *secretbox.Box) (toolset.Servers, error) {
 	a.hints = mcp.New(a.MCP)
 	a.executors[toolset.MCP] = tool.Executor(a.hints)
 	return a.hints, nil
+}
+
+// MCPFiles is what files of MCP servers are brought into.
+func (a *App) MCPFiles() describe.Into {
+	return describe.Into{Servers: a.Servers.Operators(), Marks: a.marks}
 }
 
 // usualPath is where programs are, if the environment does not say it.

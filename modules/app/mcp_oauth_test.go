@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/connector/mcp/describe"
 	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
-	"github.com/portico-run/portico/modules/toolset/mark"
 )
 
 // authorize has a user authorize the server at the MCP server docs, in a browser
@@ -84,11 +85,11 @@ func TestPlainFunctionsSayWhereToAuthorize(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		upstream := oauthtest.Start(t, oauthtest.Settings{})
-		require.NoError(t, s.app.Servers.Operators().Add(t.Context(), "", server.Spec{
-			Name: "docs", Transport: server.HTTP, URL: upstream.URL, OAuth: true, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		}))
-		marks := mark.New(mark.Deps{DB: s.app.DB})
-		require.NoError(t, marks.Set(t.Context(), mark.Mark{Toolset: "docs", Tool: "docs__whoami", Name: "whoami", ReadOnly: true}))
+		file := filepath.Join(t.TempDir(), "mcp.yaml")
+		require.NoError(t, os.WriteFile(file, []byte("servers:\n  docs:\n    url: "+upstream.URL+"\n    oauth: true\n    egress: [127.0.0.0/8]\n    sandboxCallable: {whoami: {readOnly: true, as: whoami}}\n"), 0o600))
+		_, problems, err := describe.Load(t.Context(), s.app.MCPFiles(), file, nil)
+		require.NoError(t, err)
+		require.Empty(t, problems)
 		connect := s.app.Authorizations.ConnectURL("docs")
 		refused := func() {
 			t.Helper()
@@ -105,6 +106,7 @@ func TestPlainFunctionsSayWhereToAuthorize(t *testing.T) {
 		require.NotContains(t, other.raw, `"url"`, "another failure has none")
 
 		authorize(t, s, upstream, s.key, "anna")
+		require.Equal(t, "anna\n", s.run(map[string]any{"code": "print(whoami())"}).Stdout)
 		require.JSONEq(t, `{"result":"anna"}`, s.send(s.key, "POST", "/tool_call", map[string]any{"tool": "whoami"}).raw)
 		stubs := s.send(s.key, "GET", "/v1/sandbox/stubs?callbackUrl="+s.url, nil)
 		require.Equal(t, 200, stubs.status, stubs.raw)

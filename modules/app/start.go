@@ -37,7 +37,7 @@ func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
 	if err := a.loadToolsets(ctx); err != nil {
 		return key, err
 	}
-	return key, describe.Boot(ctx, a.Servers.Operators(), a.Config.MCP.ServersFile, a.Variables(), a.Logger)
+	return key, describe.Boot(ctx, a.MCPFiles(), a.Config.MCP.ServersFile, a.Variables(), a.Logger)
 }
 
 // Serving is an app that answers.

@@ -26,7 +26,7 @@ func (c commands) apply() *cobra.Command {
 	s := shell.Spec{Use: "apply FILE", Short: "Make the MCP servers of files what the files say", Example: "portico mcp apply mcp.yaml", JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
-			applied, problems, err := describe.Load(ctx, a.Servers.Operators(), args[0], a.Variables())
+			applied, problems, err := describe.Load(ctx, a.MCPFiles(), args[0], a.Variables())
 			if err != nil {
 				return err
 			}

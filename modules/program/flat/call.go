@@ -126,7 +126,8 @@ func near(name string, names []string) []string {
 	return list
 }
 
-// failed is the error of a call that did not succeed.
+// failed is the error of a call that did not succeed:
+// docs/wire/flat-tools.md#failures.
 func failed(name string, answer record.Answer) error {
 	code := errs.ToolFailed
 	switch answer.ErrorCode {

@@ -102,7 +102,7 @@ func Taken(by Mark) error {
 }
 
 func errOfFile(key, tool string) error {
-	return errs.Newf(errs.Conflict, "The toolset file of %s says that %s is a function.", key, tool).Do("Change sandbox_callable there, and load the file again.")
+	return errs.Newf(errs.Conflict, "The file of %s says that %s is a function.", key, tool).Do("Change that there (sandbox_callable; sandboxCallable of an MCP server), and load the file again.")
 }
 
 // Remove takes the mark of a tool away. It is for operators. The error is

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/toolset/mark"
 )
 
 // described is a server of everybody as a file describes it. err is what is wrong
@@ -13,6 +14,7 @@ import (
 type described struct {
 	server.Spec
 
+	marks  []mark.Mark
 	source string
 	line   int
 	err    error
@@ -24,14 +26,14 @@ type Applied struct{ Created, Updated, Unchanged, Removed []string }
 // apply makes the servers that files describe what the files say, and returns what
 // is refused. Those of files that are not described any more go, unless partial
 // says that some files could not be read.
-func apply(ctx context.Context, o server.Operators, all []described, partial bool) (Applied, []Problem, error) {
+func apply(ctx context.Context, into Into, all []described, partial bool) (Applied, []Problem, error) {
 	var out Applied
 	var problems []Problem
 	for _, d := range all {
 		if d.err != nil {
 			continue // whoever read the file tells of it
 		}
-		put, err := o.Put(ctx, d.Spec, d.source)
+		put, err := put(ctx, into, d)
 		if code := errs.CodeOf(err); code == errs.Internal {
 			return out, problems, err
 		} else if code != "" {
@@ -44,7 +46,7 @@ func apply(ctx context.Context, o server.Operators, all []described, partial boo
 	if partial {
 		return out, problems, nil
 	}
-	known, err := o.All(ctx)
+	known, err := into.Servers.All(ctx)
 	if err != nil {
 		return out, problems, err
 	}
@@ -52,10 +54,26 @@ func apply(ctx context.Context, o server.Operators, all []described, partial boo
 		if one.Owner != "" || one.Source == "" || slices.ContainsFunc(all, func(d described) bool { return d.Name == one.Name }) {
 			continue
 		}
-		if err := o.Drop(ctx, one.Name); err != nil {
+		if err := into.Servers.Drop(ctx, one.Name); err != nil {
+			return out, problems, err
+		}
+		if _, err := into.Marks.OfFile(ctx, one.Name, nil); err != nil {
 			return out, problems, err
 		}
 		out.Removed = append(out.Removed, one.Name)
 	}
 	return out, problems, nil
+}
+
+// put makes one server, and the marks of its tools, what a file says.
+func put(ctx context.Context, into Into, d described) (server.Put, error) {
+	done, err := into.Servers.Put(ctx, d.Spec, d.source)
+	if err != nil {
+		return done, err
+	}
+	changed, err := into.Marks.OfFile(ctx, d.Name, d.marks)
+	if changed && done == server.Unchanged {
+		done = server.Updated
+	}
+	return done, err
 }

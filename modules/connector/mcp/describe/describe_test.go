@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/connector/mcp/describe"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/toolset/mark"
 )
 
 func write(t *testing.T, path, content string) {
@@ -58,7 +59,7 @@ func TestServersAreWhatTheirFileSays(t *testing.T) {
 		load := func(content string) (describe.Applied, []describe.Problem) {
 			t.Helper()
 			write(t, path, content)
-			applied, problems, err := describe.Load(t.Context(), o, path, vars)
+			applied, problems, err := describe.Load(t.Context(), describe.Into{Servers: o, Marks: mark.New(mark.Deps{DB: db})}, path, vars)
 			require.NoError(t, err)
 			return applied, problems
 		}
@@ -110,7 +111,7 @@ func TestABadEntryCostsOnlyItself(t *testing.T) {
 		dir := t.TempDir()
 		load := func() (describe.Applied, string) {
 			t.Helper()
-			applied, problems, err := describe.Load(t.Context(), o, dir, nil)
+			applied, problems, err := describe.Load(t.Context(), describe.Into{Servers: o, Marks: mark.New(mark.Deps{DB: db})}, dir, nil)
 			require.NoError(t, err)
 			var lines []string
 			for _, p := range problems {

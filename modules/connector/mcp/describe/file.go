@@ -19,6 +19,7 @@ import (
 
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/toolset/mark"
 )
 
 // Problem is something that is wrong in a description.
@@ -115,11 +116,12 @@ type entry struct {
 	Price    yaml.Node            `yaml:"price"`
 	Prices   map[string]yaml.Node `yaml:"prices"`
 	Enabled  *bool                `yaml:"enabled"`
+	Callable yaml.Node            `yaml:"sandboxCallable"`
 }
 
 // Keys are what an entry of a file may have.
 func Keys() []string {
-	return []string{"url", "headers", "command", "args", "env", "sandbox", "oauth", "clientId", "clientSecret", "scopes", "egress", "refresh", "price", "prices", "enabled"}
+	return []string{"url", "headers", "command", "args", "env", "sandbox", "oauth", "clientId", "clientSecret", "scopes", "egress", "refresh", "price", "prices", "enabled", "sandboxCallable"}
 }
 
 // file reads the servers of one file: a mapping servers, by name.
@@ -154,26 +156,27 @@ func (r *reader) server(file string, key, value *yaml.Node) {
 		return
 	}
 	r.seen[name] = fmt.Sprintf("%s:%d", file, key.Line)
-	spec, err := r.spec(name, value)
-	if err != nil {
-		r.problem(file, key.Line, name, strings.TrimPrefix(err.Error(), "yaml: "))
+	d := described{source: file, line: key.Line}
+	d.Spec, d.marks, d.err = r.spec(name, value)
+	if d.err != nil {
+		r.problem(file, key.Line, name, strings.TrimPrefix(d.err.Error(), "yaml: "))
 	}
-	r.servers = append(r.servers, described{Spec: spec, source: file, line: key.Line, err: err})
+	r.servers = append(r.servers, d)
 }
 
-func (r *reader) spec(name string, n *yaml.Node) (server.Spec, error) {
+func (r *reader) spec(name string, n *yaml.Node) (server.Spec, []mark.Mark, error) {
 	s := server.Spec{Name: name, Transport: server.HTTP}
 	if n.Kind != yaml.MappingNode {
-		return s, errors.New("it is a mapping with the keys " + strings.Join(Keys(), ", "))
+		return s, nil, errors.New("it is a mapping with the keys " + strings.Join(Keys(), ", "))
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if key := n.Content[i].Value; !slices.Contains(Keys(), key) {
-			return s, fmt.Errorf("unknown key %q; known are %s", key, strings.Join(Keys(), ", "))
+			return s, nil, fmt.Errorf("unknown key %q; known are %s", key, strings.Join(Keys(), ", "))
 		}
 	}
 	var e entry
 	if err := n.Decode(&e); err != nil {
-		return s, err
+		return s, nil, err
 	}
 	if e.Command != "" {
 		s.Transport = server.Stdio
@@ -189,9 +192,10 @@ func (r *reader) spec(name string, n *yaml.Node) (server.Spec, error) {
 	s.Off = e.Enabled != nil && !*e.Enabled
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return s, errors.New("these variables are not set: " + strings.Join(slices.Compact(missing), ", "))
+		return s, nil, errors.New("these variables are not set: " + strings.Join(slices.Compact(missing), ", "))
 	}
-	return s, numbers(e, &s)
+	m, err := marks(name, e.Callable)
+	return s, m, errors.Join(err, numbers(e, &s))
 }
 
 // numbers reads what has a form of its own.
