@@ -45,9 +45,15 @@ func anna() actor.Actor { return actor.Actor{UID: "u-anna"} }
 
 func open(t *testing.T, change func(*hub.Settings)) *fixture {
 	t.Helper()
+	return openWithin(t, 512<<20, change)
+}
+
+// openWithin is open with another bound on the memory of a process.
+func openWithin(t *testing.T, memory int64, change func(*hub.Settings)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, directory: &hubtest.Directory{}, dir: t.TempDir()}
 	processes, err := stdio.New(stdio.Settings{
-		Dir: f.dir, Path: os.Getenv("PATH"), Memory: 512 << 20, Processes: 64, Files: 256,
+		Dir: f.dir, Path: os.Getenv("PATH"), Memory: memory, Processes: 64, Files: 256,
 		Guest: guest.Config{Root: guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")})},
 	})
 	require.NoError(t, err)

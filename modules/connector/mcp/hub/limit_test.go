@@ -50,41 +50,43 @@ func TestAServerOverItsLimitsEndsAlone(t *testing.T) {
 	if os.Geteuid() != 0 && guest.OpenGroups() == nil {
 		t.Skip("this user may not make control groups, which count what a server has")
 	}
-	for name, sandbox := range map[string]bool{"plain": false, "isolated": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := open(t, nil)
-			if sandbox {
-				testenv.Sandbox(t, guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}))
-				for dir := f.dir; dir != os.TempDir(); dir = filepath.Dir(dir) {
-					require.NoError(t, os.Chmod(dir, 0o711)) // isolated servers have users of their own
-				}
-			}
-			other := hubtest.Process(t, "other", hubtest.Good)
-			before := f.where(other).PID
-			for tool, setting := range map[string]stdio.Limit{"memory": stdio.MemoryLimit, "processes": stdio.ProcessLimit} {
-				s := server.Server{Name: tool, Transport: server.Stdio, Sandbox: sandbox, Command: "/usr/bin/python3", Args: []string{"-c", greedy}, Version: "1"}
-				_, failure := f.call(s, "little", `{}`)
-				require.Nil(t, failure, "%v %s", failure, f.Health(anna(), s).Stderr)
-				_, failure = f.call(s, tool, `{}`)
-				require.NotNil(t, failure)
-				require.Equal(t, hub.CodeLimit, failure.Code, "%s: %s %s", tool, failure.Message, f.Health(anna(), s).Stderr)
-				require.Contains(t, failure.Message, "MCP server "+tool+" ended: it ")
-				require.Contains(t, failure.Message, "("+string(setting)+")")
-				require.Eventually(t, func() bool { return f.Health(anna(), s).State == server.Degraded }, 30*time.Second, 5*time.Millisecond)
-				require.Contains(t, f.Health(anna(), s).Reason, string(setting))
-				require.Equal(t, before, f.where(other).PID, "another server is the same process as before")
-				require.Eventually(t, func() bool {
-					_, failure := f.call(s, "little", `{}`)
-					return failure == nil
-				}, 60*time.Second, 50*time.Millisecond, "it is started again")
-			}
-			early := server.Server{Name: "early", Transport: server.Stdio, Sandbox: sandbox, Command: "/usr/bin/python3", Args: []string{"-c", greedy}, Env: map[string]string{"AT_ONCE": "1"}, Version: "1"}
-			_, failure := f.call(early, "little", `{}`)
-			require.NotNil(t, failure)
-			require.Equal(t, hub.CodeLimit, failure.Code, failure.Message)
-			require.True(t, strings.Contains(failure.Message, string(stdio.MemoryLimit)), failure.Message)
-			require.Equal(t, before, f.where(other).PID)
-		})
+	for _, sandbox := range []bool{false, true} { // one after the other: what they take is taken from other tests
+		overLimits(t, sandbox)
 	}
+}
+
+func overLimits(t *testing.T, sandbox bool) {
+	t.Helper()
+	f := openWithin(t, 256<<20, nil)
+	if sandbox {
+		testenv.Sandbox(t, guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}))
+		for dir := f.dir; dir != os.TempDir(); dir = filepath.Dir(dir) {
+			require.NoError(t, os.Chmod(dir, 0o711)) // isolated servers have users of their own
+		}
+	}
+	other := hubtest.Process(t, "other", hubtest.Good)
+	before := f.where(other).PID
+	for tool, setting := range map[string]stdio.Limit{"memory": stdio.MemoryLimit, "processes": stdio.ProcessLimit} {
+		s := server.Server{Name: tool, Transport: server.Stdio, Sandbox: sandbox, Command: "/usr/bin/python3", Args: []string{"-c", greedy}, Version: "1"}
+		_, failure := f.call(s, "little", `{}`)
+		require.Nil(t, failure, "%v %s", failure, f.Health(anna(), s).Stderr)
+		_, failure = f.call(s, tool, `{}`)
+		require.NotNil(t, failure)
+		require.Equal(t, hub.CodeLimit, failure.Code, "%s: %s %s", tool, failure.Message, f.Health(anna(), s).Stderr)
+		require.Contains(t, failure.Message, "MCP server "+tool+" ended: it ")
+		require.Contains(t, failure.Message, "("+string(setting)+")")
+		require.Eventually(t, func() bool { return f.Health(anna(), s).State == server.Degraded }, 30*time.Second, 5*time.Millisecond)
+		require.Contains(t, f.Health(anna(), s).Reason, string(setting))
+		require.Equal(t, before, f.where(other).PID, "another server is the same process as before")
+		require.Eventually(t, func() bool {
+			_, failure := f.call(s, "little", `{}`)
+			return failure == nil
+		}, 60*time.Second, 50*time.Millisecond, "it is started again")
+	}
+	early := server.Server{Name: "early", Transport: server.Stdio, Sandbox: sandbox, Command: "/usr/bin/python3", Args: []string{"-c", greedy}, Env: map[string]string{"AT_ONCE": "1"}, Version: "1"}
+	_, failure := f.call(early, "little", `{}`)
+	require.NotNil(t, failure)
+	require.Equal(t, hub.CodeLimit, failure.Code, failure.Message)
+	require.True(t, strings.Contains(failure.Message, string(stdio.MemoryLimit)), failure.Message)
+	require.Equal(t, before, f.where(other).PID)
 }
