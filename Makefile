@@ -43,7 +43,7 @@ test: ## Check and test everything (installs and starts what it needs)
 
 .PHONY: bench
 bench: setup ## Measure against the baselines, in one run (ARGS="-only calls,weight")
-	@PORTICO_RUNSC=$$(tools/runsc.sh) tools/with-services.sh --durable go run ./dev/bench $(ARGS)
+	@PORTICO_RUNSC=$$(tools/runsc.sh) PORTICO_CHROMIUM=$$(tools/chromium.sh) tools/with-services.sh --durable go run ./dev/bench $(ARGS)
 
 .PHONY: load
 load: setup ## Put the server under load for a quarter of an hour and draw it (ARGS="-duration 1m")

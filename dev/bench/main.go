@@ -67,6 +67,7 @@ func benchmarks() []benchmark {
 		{"streams", "all weight", benchStreams},
 		{"import", "all weight", benchImport},
 		{"build", "all weight", benchBuild},
+		{"console", "all weight", benchConsole},
 		{"soak", "", benchSoak},
 	}
 	for _, d := range drivers() {
