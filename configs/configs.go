@@ -68,6 +68,9 @@ type Server struct {
 	Mode string `key:"mode" env:"PORTICO_MODE"`
 	// Origins are the web origins that may call the API from a browser.
 	Origins []string `key:"origins" env:"ORIGIN"`
+	// TrustedProxies are the networks of reverse proxies that say with
+	// X-Forwarded-For where a request began.
+	TrustedProxies []netip.Prefix `key:"trustedProxies" env:"TRUSTED_PROXIES"`
 	// JWTSecret signs the tokens of the web frontend (HS256). If it is empty in
 	// development, the server makes one and keeps it in the data folder.
 	JWTSecret Secret `key:"jwtSecret" env:"JWT_SECRET"`

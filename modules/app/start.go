@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/dev/demo"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
@@ -61,7 +62,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Serving{server: &server{handler: pages, listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.Programs.Service.Drain, logger: a.Logger}}
+	s := &Serving{server: &server{handler: httpapi.Forwarded(c.Server.TrustedProxies, pages), listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.Programs.Service.Drain, logger: a.Logger}}
 	if c.Demo.Enabled {
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}

@@ -83,6 +83,33 @@ func TestSigningInLeadsBack(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, resp.StatusCode, "the session is over")
 }
 
+// Behind a proxy that is trusted, people do not use up each other's attempts to sign
+// in; what a stranger says about where a request began does not count.
+func TestAttemptsBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settings []string
+		other    int // what somebody else is answered
+	}{
+		"trusted": {[]string{"TRUSTED_PROXIES=127.0.0.0/8"}, http.StatusSeeOther},
+		"not":     {nil, http.StatusTooManyRequests},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := apptest.Serve(t, "../../configs/toolsets", c.settings...)
+			try := func(from, key string) int {
+				resp, _ := visit(t, s.URL+"/console/login", url.Values{"apiKey": {key}}, "X-Forwarded-For", from)
+				return resp.StatusCode
+			}
+			for range 5 {
+				require.Equal(t, http.StatusUnauthorized, try("198.51.100.1", "rf_wrong"))
+			}
+			require.Equal(t, http.StatusTooManyRequests, try("198.51.100.1", s.Anna.Key))
+			require.Equal(t, c.other, try("198.51.100.2", s.Anna.Key))
+		})
+	}
+}
+
 // Pages of other origins cannot post to the console, with and without the header
 // that says so.
 func TestOtherOriginsCannotPost(t *testing.T) {
