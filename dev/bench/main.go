@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -84,14 +85,34 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often the sides of a comparison take turns")
 	flag.DurationVar(&o.time, "time", 2*time.Second, "how long one side is measured in a round")
 	flag.StringVar(&o.against, "against", before, "the commit that calls in one run are compared with")
+	profile := flag.String("profile", "", "a file for a processor profile of all of it, for go tool pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := withProgram(ctx, o, func(o options) error { return measure(ctx, *only, o) })
+	err := profiled(*profile, func() error {
+		return withProgram(ctx, o, func(o options) error { return measure(ctx, *only, o) })
+	})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// profiled writes a processor profile of some work, if a file is named.
+func profiled(file string, work func() error) (err error) {
+	if file == "" {
+		return work()
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return work()
 }
 
 // withProgram lets the server be built once for all benchmarks.
