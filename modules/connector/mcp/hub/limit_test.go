@@ -27,6 +27,9 @@ def memory():
 def processes():
     while True:
         if os.fork() == 0: os.closerange(0, 9), time.sleep(600) # and hold no channel
+def child(): # it holds the output of its parent, which ends
+    if os.fork(): os._exit(1)
+    time.sleep(600)
 if os.environ.get("AT_ONCE"): memory()
 for line in sys.stdin:
     m = json.loads(line)
@@ -34,12 +37,22 @@ for line in sys.stdin:
     r = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "greedy", "version": "1"}}
     if m["method"] == "server/discover":
         print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True); continue
-    if m["method"] == "tools/list": r = {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ("memory", "processes", "little")]}
+    if m["method"] == "tools/list": r = {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ("memory", "processes", "little", "child")]}
     if m["method"] == "tools/call":
-        {"memory": memory, "processes": processes, "little": bool}[m["params"]["name"]]()
+        {"memory": memory, "processes": processes, "little": bool, "child": child}[m["params"]["name"]]()
         r = {"content": [{"type": "text", "text": "done"}]}
     print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
 `
+
+// A server is gone when its first process is, whatever that has started.
+func TestAServerEndsWithItsFirstProcess(t *testing.T) {
+	t.Parallel()
+	f := open(t, func(s *hub.Settings) { s.Call = time.Minute })
+	s := server.Server{Name: "parent", Transport: server.Stdio, Command: "/usr/bin/python3", Args: []string{"-c", greedy}, Version: "1"}
+	_, failure := f.call(s, "child", `{}`)
+	require.NotNil(t, failure)
+	require.Contains(t, failure.Message, "ended the connection before it answered")
+}
 
 // A server that is a process and takes more memory, or more processes, than
 // MCP_MEMORY and MCP_PROCESSES allow ends alone, with that reason; all that it

@@ -147,13 +147,22 @@ func (l *Launcher) plain(_ context.Context, s server.Server, dir string) (*Proce
 	p.end = func() error { return ignoreGone(unix.Kill(-cmd.Process.Pid, unix.SIGKILL)) }
 	go func() {
 		defer close(p.exited)
-		<-p.ending // until then its end is the end of its output
+		ended(cmd.Process.Pid)
+		_ = p.end() // what it started may hold its output open, and nobody would notice
+		<-p.ending
 		_ = cmd.Wait()
 	}()
 	if err := l.bound(p, cmd.Process.Pid); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// ended returns when a child has ended. It is not waited for: its number, which is
+// that of its group, stays taken.
+func ended(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR { //nolint:errorlint // a number of the kernel's
+	}
 }
 
 // limits are those of each process, by their numbers; none is left out, 0 is a
