@@ -60,7 +60,7 @@ func TestCallsSayWhichLineMadeThem(t *testing.T) {
 			_, _, events := s.summaries(s.key, o.ResultID, "")
 			ended := 0
 			for _, e := range events {
-				if e.Event == "tool_call_end" && e.Call.ParentID != "" {
+				if e.Event == "tool_call_end" && e.IsPTC {
 					ended++
 					require.Contains(t, e.Call.Arguments, `"file_name_title":"`+strconv.Itoa(e.Call.Line)+`"`, language)
 				}

@@ -218,6 +218,23 @@ func TestExecuteEndsAtItsTimeout(t *testing.T) {
 	})
 }
 
+// Whatever the call is at when its time ends, it was too late.
+func TestExecuteIsLateAnywhere(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		f.upstream.will(func(ctx context.Context, _ tool.Invocation) (tool.Outcome, error) {
+			<-ctx.Done()
+			return tool.Outcome{}, ctx.Err()
+		})
+		for n := range 150 {
+			tool.Adjust(f.Service, func(s *tool.Settings) { s.Timeout = time.Duration(n) * 20 * time.Microsecond })
+			answer, err := f.execute(t.Context(), anna, request(fmt.Sprintf(`{"city":"city-%d"}`, n)))
+			require.NoError(t, err)
+			require.Equal(t, "TIMEOUT", answer.ErrorCode, "%d: %s", n, answer.Error)
+		}
+	})
+}
+
 func TestExecuteIsLateInItsFirstQueryToo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {

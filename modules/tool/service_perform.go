@@ -55,10 +55,12 @@ func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Ans
 	}
 	left := s.settings.Timeout - time.Since(began)
 	waited, err := s.approved(unbounded, ctx, j, &in)
-	if err != nil {
+	switch {
+	case err != nil && waited:
 		return s.refused(unbounded, c, err), charge
-	}
-	if waited { // the time of the wait does not count
+	case err != nil:
+		return s.refused(ctx, c, err), charge
+	case waited: // the time of the wait does not count
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(unbounded, left)
 		defer stop()
