@@ -161,7 +161,7 @@ func (l *Launcher) plain(_ context.Context, s server.Server, dir string) (*Proce
 // ended returns when a child has ended. It is not waited for: its number, which is
 // that of its group, stays taken.
 func ended(pid int) {
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR { //nolint:errorlint // a number of the kernel's
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 
