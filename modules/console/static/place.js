@@ -1,7 +1,7 @@
-// A browser opens six connections to a server. Pages that follow runs share four of
+// A browser opens six connections to a server. Pages that follow runs share three of
 // them, and the others stay for what people do. A place is taken by writing into
 // localStorage whose it is and until when; whoever is gone does not renew it.
-const places = 4, lease = 6000, name = "portico.stream.", me = String(Math.random()).slice(2);
+const places = 3, lease = 6000, name = "portico.stream.", me = String(Math.random()).slice(2);
 let mine = -1, timer = 0;
 
 function owner(i) {

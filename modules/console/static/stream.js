@@ -2,7 +2,7 @@
 // CONNECTING; once it says CLOSED it never does, and this module tries again.
 import { leave, take as place } from "./place.js";
 
-const quiet = 500, pause = 1500; // ms
+const quiet = 1000, pause = 2000; // ms
 
 export function follow(url, run, { take, say, ended }) {
   let source = null, wait = 500, timer = 0, over = false;
@@ -32,7 +32,7 @@ export function follow(url, run, { take, say, ended }) {
   // poll reads what there is, and lets the connection go.
   async function poll() {
     const stopped = new AbortController();
-    let idle = setTimeout(() => stopped.abort(), 20 * quiet), rest = "", answer = "";
+    let idle = setTimeout(() => stopped.abort(), 10 * quiet), rest = "", answer = "";
     try {
       const got = await fetch(url + "&lastEventId=" + run.seen, { signal: stopped.signal });
       if (got.status !== 200) { clearTimeout(idle); return got.status === 204 ? stop() : look(); }
