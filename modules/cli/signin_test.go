@@ -1,11 +1,13 @@
 package cli_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,4 +100,46 @@ func TestOperatorsGiveRolesAndPasswords(t *testing.T) {
 	status, answer = s.send("POST", "/v1/auth/cli/api-key", `{"name":"x"}`, "X-API-Key", key)
 	require.Equal(t, 403, status)
 	require.Contains(t, answer, "This key has the scopes read,tools only.")
+}
+
+// atTerminal types two words at a terminal, and prints what it shows.
+const atTerminal = `
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "user", "password", "anna"])
+shown = b""
+for ask, word in ((b"Password: ", sys.argv[2]), (b"Once more: ", sys.argv[3])):
+    while not shown.endswith(ask): shown += os.read(terminal, 1)
+    os.write(terminal, word.encode() + b"\n")
+try:
+    while more := os.read(terminal, 1000): shown += more
+except OSError: pass # its end
+print(shown.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+`
+
+func TestPasswordsAreTypedUnseen(t *testing.T) {
+	t.Parallel()
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite))
+	s := serving(t, env)
+	good(t, env, "user", "create", "anna")
+	program, err := os.Executable()
+	require.NoError(t, err)
+	give := func(word, again string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/usr/bin/python3", "-c", atTerminal, program, word, again)
+		cmd.Env = append(env, asProgram+"=1")
+		shown, err := cmd.CombinedOutput()
+		return string(shown), err
+	}
+	shown, err := give("correct horse", "correct house")
+	require.Error(t, err)
+	require.Contains(t, shown, "These are two passwords.")
+	shown, err = give("correct horse", "correct horse")
+	require.NoError(t, err, shown)
+	require.NotContains(t, shown, "correct")
+	status, answer := s.send("POST", "/v1/auth/session", `{"email":"anna","password":"correct horse"}`, "X-Test", "x")
+	require.Equal(t, 200, status, answer)
 }

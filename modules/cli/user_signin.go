@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/audit"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
 )
@@ -38,12 +41,12 @@ func (c *cli) userRole() *cobra.Command {
 
 func (c *cli) userPassword() *cobra.Command {
 	s := shell.Spec{
-		Use: "password NAME", Short: "Give a user the password that is on the first line of standard input; it ends their sessions",
+		Use: "password NAME", Short: "Give a user a password, which is typed twice or is the first line of standard input; it ends their sessions",
 		Example: "portico user password anna",
 	}
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
-		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		word, err := typed(cmd)
+		if err != nil {
 			return err
 		}
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
@@ -51,9 +54,38 @@ func (c *cli) userPassword() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.SignIn.Service.SetPassword(ctx, operator(), u.UID, strings.TrimRight(line, "\r\n"))
+			return a.SignIn.Service.SetPassword(ctx, operator(), u.UID, word)
 		})
 	})
+}
+
+// typed reads a password: from a terminal without showing it, twice; otherwise the
+// first line.
+func typed(cmd *cobra.Command) (string, error) {
+	in, isFile := cmd.InOrStdin().(*os.File)
+	if !isFile || !term.IsTerminal(int(in.Fd())) {
+		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
+		return strings.TrimRight(line, "\r\n"), nil
+	}
+	var words [2]string
+	for i, ask := range []string{"Password: ", "Once more: "} {
+		if _, err := fmt.Fprint(cmd.ErrOrStderr(), ask); err != nil {
+			return "", err
+		}
+		word, err := term.ReadPassword(int(in.Fd()))
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr()) // the line that was not shown
+		if err != nil {
+			return "", err
+		}
+		words[i] = string(word)
+	}
+	if words[0] != words[1] {
+		return "", errs.New(errs.Invalid, "These are two passwords. Nothing was changed.")
+	}
+	return words[0], nil
 }
 
 type linkBody struct {
