@@ -45,7 +45,7 @@ func anna() actor.Actor { return actor.Actor{UID: "u-anna"} }
 
 func open(t *testing.T, change func(*hub.Settings)) *fixture {
 	t.Helper()
-	return openWithin(t, 512<<20, change)
+	return openWithin(t, 2<<30, change) // the servers are this program: the race detector takes many times the memory
 }
 
 // openWithin is open with another bound on the memory of a process.
