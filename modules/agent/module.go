@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/agent/builtin"
+	"github.com/portico-run/portico/modules/agent/checkpoint"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/agent/prompt"
@@ -95,6 +96,8 @@ type Records struct {
 	Outside Outside
 	Streams Streams
 	Wake    *wake.Hub
+	// Turns are what runs have come to.
+	Turns *checkpoint.Store
 }
 
 // Access is what an agent is allowed and given.
@@ -116,6 +119,8 @@ type Programs interface {
 // Settings are the limits of agents.
 type Settings struct {
 	Limits loop.Limits
+	// Lease is how long runs outlive the last sign of life of their process.
+	Lease time.Duration
 	// MaxRuns is how many runs this process works on at once.
 	MaxRuns int
 	// CodeTimeout bounds one program that names no time.
@@ -135,7 +140,13 @@ type Settings struct {
 }
 
 // Module is the wired package.
-type Module struct{ Service *Service }
+type Module struct {
+	Service *Service
+
+	once sync.Once
+	stop context.CancelFunc
+	done chan struct{}
+}
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
@@ -152,12 +163,29 @@ func New(d Deps) *Module {
 	}}
 }
 
-// Start implements lifecycle.Service: runs begin with their requests.
-func (m *Module) Start(context.Context) error { return nil }
+// Start begins to go on with runs whose process is gone.
+func (m *Module) Start(ctx context.Context) error {
+	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // Stop calls it
+	m.done = make(chan struct{})
+	go func() {
+		defer close(m.done)
+		if m.Service.deps.Model != nil {
+			m.Service.look(ctx)
+		}
+	}()
+	return nil
+}
 
-// Stop ends the runs of this process, with an error that says so, and returns
-// when they are recorded.
-func (m *Module) Stop(ctx context.Context) error { return m.Service.running.Stop(ctx) }
+// Stop ends the runs of this process, with an error that says so, and returns when
+// they are recorded. Those with a call that waits for a person are left to another
+// process.
+func (m *Module) Stop(ctx context.Context) error {
+	if m.stop != nil {
+		m.once.Do(m.stop)
+		<-m.done
+	}
+	return m.Service.running.Stop(ctx)
+}
 
 // maxBody is the largest request.
 const maxBody = 1 << 20

@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/redact"
+	"github.com/portico-run/portico/modules/agent/checkpoint"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/agent/running"
 	"github.com/portico-run/portico/modules/model"
@@ -41,10 +42,10 @@ type Request struct {
 	// Approval is when its calls wait for a person, at least.
 	Approval approval.Level
 	// Input is what is recorded of the message, an object.
-	Input json.RawMessage
-	Asked run.Asked
+	Input json.RawMessage `json:"-"`
+	Asked run.Asked       `json:"-"`
 	// Notes are what the user is told at the beginning, as warnings.
-	Notes []string
+	Notes []string `json:"-"`
 }
 
 // Code is what a request says about programmatic tool calling.
@@ -98,14 +99,29 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 		s.running.Leave()
 		return run.Run{}, err
 	}
+	s.begin(ctx, task{actor: a, run: r, request: req, decision: decision})
+	return r, nil
+}
+
+// task is a run that this process works on.
+type task struct {
+	actor    actor.Actor
+	run      run.Run
+	request  Request
+	decision ptc.Decision
+	before   *checkpoint.Turn // where another process began it
+	earlier  map[string]madeCall
+}
+
+// begin works on a run that was counted in.
+func (s *Service) begin(ctx context.Context, t task) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.running.Add(r, cancel)
+	s.running.Add(t.run, cancel)
 	go func() {
 		defer s.running.Leave()
-		defer s.running.Forget(r)
-		s.execute(work, a, r, req, decision)
+		defer s.running.Forget(t.run)
+		s.execute(work, t)
 	}()
-	return r, nil
 }
 
 // decide answers whether the model may write code.
@@ -127,13 +143,21 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 	})
 }
 
-// execute is the whole of a run, from the decision to its end.
-func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Request, decision ptc.Decision) {
-	stop := s.watch(ctx, a, r)
+// execute is the whole of a run, from the decision to its end, or to where another
+// process goes on with it.
+func (s *Service) execute(ctx context.Context, t task) {
+	r := t.run
+	stop := s.watch(ctx, t.actor, r)
 	defer stop()
-	o, err := s.turn(ctx, a, r, req, decision)
+	o, err := s.turn(ctx, t)
 	finish := run.Finish{Status: run.Done, PTCEnabled: o.Code, Model: o.Model, Warnings: o.Warnings}
 	switch cause := context.Cause(ctx); {
+	case errors.Is(err, loop.ErrLeft):
+		s.leave(ctx, r)
+		return
+	case errors.Is(err, run.ErrTaken):
+		s.deps.Logger.WarnContext(ctx, "another process goes on with a run", "resultId", r.ResultID, "version", r.Version)
+		return
 	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
 		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}
 	case errors.Is(cause, running.ErrStopped):
@@ -146,17 +170,28 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, r run.Run, req Req
 	case o.Ending != nil:
 		finish.Handoff = o.Ending.Handoff
 	}
+	s.finish(ctx, r, finish)
+}
+
+// finish records the end of a run that this process works on.
+func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	err = s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
+	err := s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.deps.Records.Runs.Mine(ctx, tx, r.Ref()); err != nil {
+			return err
+		}
 		if finish.Status == run.Failed {
 			if err := s.tellError(ctx, tx, r, finish.Errors[0]); err != nil {
 				return err
 			}
 		}
+		if err := s.deps.Records.Turns.Drop(tx, r.Ref()); err != nil {
+			return err
+		}
 		return s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), finish)
 	})
-	if err != nil && !errors.Is(err, run.ErrEnded) {
+	if err != nil && !errors.Is(err, run.ErrEnded) && !errors.Is(err, run.ErrTaken) {
 		s.deps.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
 	}
 }
@@ -247,6 +282,9 @@ func (s *Service) abortElsewhere(ctx context.Context, r run.Run) error {
 	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
 		err := s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
 		if err != nil {
+			return err
+		}
+		if err := s.deps.Records.Turns.Drop(tx, r.Ref()); err != nil {
 			return err
 		}
 		return tx.Notify(run.AbortTopic(r.ResultID))

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/builtin"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/agent/running"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -23,19 +24,17 @@ type turnRecord struct {
 }
 
 // turn lets the model answer what the user said.
-func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Request, decision ptc.Decision) (turnRecord, error) {
+func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
+	r, req := t.run, t.request
 	w := live.New(ctx, s.shownWith(), r)
 	defer w.Close()
-	err := w.Append(ctx, func(ctx context.Context, tx database.Tx) error {
-		return s.deps.Records.Runs.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: r.Seq, Type: run.Human, Content: req.Query})
-	})
-	if err != nil {
-		return turnRecord{}, err
-	}
-	offers := s.offers(w, a, r, req, decision)
+	offers := s.offers(w, t)
 	defer offers.builtin.Close(ctx)
-	for _, note := range req.Notes {
-		offers.notices.caution(ctx, note)
+	if t.before != nil {
+		w.Restore(t.before.Last.Shown)
+		offers.notices.warnings = t.before.Last.Warnings
+	} else if err := s.heard(ctx, w, offers, t); err != nil {
+		return turnRecord{}, err
 	}
 	if _, err := offers.toolsets.refresh(ctx); err != nil {
 		return turnRecord{}, err
@@ -45,20 +44,40 @@ func (s *Service) turn(ctx context.Context, a actor.Actor, r run.Run, req Reques
 		return turnRecord{}, err
 	}
 	offers.calls.Offer(given.tools)
-	history, err := s.conversation(ctx, a, r, req.History)
-	if err != nil {
-		return turnRecord{}, err
-	}
 	l := &loop.Loop{
 		Model: metered{s, r}, System: given.system, Tools: given.tools, Limits: s.deps.Settings.Limits, Choice: req.Choice, OneByOne: req.OneByOne,
-		Observer: w, Refresh: offers.again, Refused: offers.calls.Refused,
+		Observer: w, Refresh: offers.again, Refused: offers.calls.Refused, Keep: s.keeper(t, w, offers.notices),
 	}
-	o, err := l.Turn(ctx, history, req.Query)
+	var o loop.Outcome
+	if t.before != nil {
+		o, err = l.Continue(ctx, t.before.History, t.before.Last.Step, offers.earlier(t.earlier))
+	} else {
+		var history []model.Item
+		if history, err = s.conversation(ctx, t.actor, r, req.History); err != nil {
+			return turnRecord{}, err
+		}
+		o, err = l.Turn(ctx, history, req.Query)
+	}
 	ending := offers.builtin.Ending()
 	if err == nil && ending != nil {
 		err = w.Conclude(ctx, ending.Answer)
 	}
 	return turnRecord{o.Model, offers.writes, offers.notices.warnings, ending}, err
+}
+
+// heard records what the user said, and says what there is to say of it.
+func (s *Service) heard(ctx context.Context, w *live.Writer, o *offers, t task) error {
+	r := t.run
+	err := w.Append(ctx, func(ctx context.Context, tx database.Tx) error {
+		return s.deps.Records.Runs.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: r.Seq, Type: run.Human, Content: t.request.Query})
+	})
+	if err != nil {
+		return err
+	}
+	for _, note := range t.request.Notes {
+		o.notices.caution(ctx, note)
+	}
+	return nil
 }
 
 // shownWith is what runs are shown and recorded with.
@@ -70,7 +89,8 @@ func (s *Service) shownWith() live.Deps {
 }
 
 // offers are those of one run.
-func (s *Service) offers(w *live.Writer, a actor.Actor, r run.Run, req Request, decision ptc.Decision) *offers {
+func (s *Service) offers(w *live.Writer, t task) *offers {
+	a, r, req := t.actor, t.run, t.request
 	var keys []string
 	for _, k := range req.Toolsets {
 		if !ptc.IsBuiltin(k) {
@@ -79,10 +99,10 @@ func (s *Service) offers(w *live.Writer, a actor.Actor, r run.Run, req Request, 
 	}
 	settings := s.deps.Settings
 	calls := live.NewCalls(s.deps.Tools, w, a)
-	calls.Approval = req.Approval
+	calls.Approval, calls.Leave = req.Approval, running.ErrStopped
 	notices := &notices{writer: w, logger: s.deps.Logger, resultID: r.ResultID}
 	return &offers{
-		service: s, actor: a, calls: calls, notices: notices, canvas: r.CanvasID != "", decision: decision, insists: req.Code == CodeOn,
+		service: s, actor: a, calls: calls, notices: notices, canvas: r.CanvasID != "", decision: t.decision, insists: req.Code == CodeOn,
 		toolsets: &toolsets{catalogue: s.deps.Access.Tools, actor: a, keys: keys, selected: req.Selected, notices: notices},
 		builtin: builtin.New(s.deps.Builtin, builtin.Task{
 			Actor: a, Run: r, Title: req.Title, Toolsets: keys, Selected: req.Selected, Approval: req.Approval,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/agent/builtin"
+	"github.com/portico-run/portico/modules/agent/checkpoint"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
@@ -14,7 +15,7 @@ import (
 func (a *App) agents() *agent.Module {
 	c := a.Config
 	d := agent.Deps{
-		Records: agent.Records{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Outside: a.Outside, Streams: a.Streams.Service, Wake: a.Hub},
+		Records: agent.Records{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Outside: a.Outside, Streams: a.Streams.Service, Wake: a.Hub, Turns: checkpoint.New(a.DB)},
 		Tools:   a.Tools.Service, Billing: a.Credits.Service,
 		Access: agent.Access{Policy: a.PTC.Service, Tools: a.Toolsets.Service, SDK: a.SDK.Service, Flat: a.Flat.Service, Programs: a.Programs.Service},
 		Builtin: builtin.Deps{
@@ -26,7 +27,7 @@ func (a *App) agents() *agent.Module {
 				Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Tokens: int64(c.Agent.MaxTokens), Repeats: c.Agent.MaxRepeats,
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},
-			MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
+			Lease: c.Tool.Lease, MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
 			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName,
 			Price:       price.Tokens{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),

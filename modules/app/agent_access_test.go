@@ -10,11 +10,13 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -48,6 +50,16 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 			_, err := a.Abort(t.Context(), ben, "ar-hers", nil)
 			require.ErrorIs(t, err, run.ErrMissing)
 		},
+		"Continues": func(t *testing.T) {
+			continues, err := a.Continues(t.Context(), run.Run{UID: ben.UID, ResultID: "ar-hers", Type: "skill"})
+			require.NoError(t, err)
+			require.False(t, continues)
+		},
+		"Spare": func(t *testing.T) {
+			_, err := a.Spare(t.Context(), record.Call{UID: ben.UID, ResultID: "ar-hers", Origin: ids.Agent, Status: record.Waiting}, time.Now(), time.Now())
+			require.ErrorIs(t, err, run.ErrMissing)
+		},
+		"TakeOver": func(t *testing.T) { require.NoError(t, a.TakeOver(t.Context()), "it is for all users") },
 	}
 	i := s.app.Interpreters.Service
 	cell := program.Request{Code: "print('x' in globals())\nx = 1", Language: sandbox.Python, Timeout: time.Minute}

@@ -219,6 +219,7 @@ func (a *App) wire(ctx context.Context) error {
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents = a.agents()
+	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register()
 	return a.publisher()
@@ -254,7 +255,6 @@ func (a *App) record() {
 	})
 	a.Outside = outside.New(outside.Deps{DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service})
 	a.Erasure = erase.New(erase.Deps{DB: a.DB})
-	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 }
 
 func (a *App) tools(functions *function.Registry) *tool.Module {

@@ -73,3 +73,13 @@ func (c Choice) MarshalJSON() ([]byte, error) {
 	}
 	return c.raw, nil
 }
+
+// UnmarshalJSON implements json.Unmarshaler for what MarshalJSON writes.
+func (c *Choice) UnmarshalJSON(text []byte) (err error) {
+	if string(text) == `"auto"` {
+		*c = Choice{}
+		return nil
+	}
+	*c, err = ParseChoice(text)
+	return err
+}

@@ -120,6 +120,16 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 			require.NoError(t, err)
 			require.WithinDuration(t, until, got.ExpiresAt, time.Second)
 		},
+		"TakeOver": func(t *testing.T) {
+			require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error {
+				return s.TakeOver(t.Context(), tx, his, time.Now().Add(time.Hour))
+			}), run.ErrTaken)
+		},
+		"Leave":    func(t *testing.T) { require.ErrorIs(t, s.Leave(t.Context(), his), run.ErrTaken) },
+		"Postpone": func(t *testing.T) { require.NoError(t, s.Postpone(t.Context(), his, time.Now()), "it changes nothing") },
+		"Mine": func(t *testing.T) {
+			require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error { return s.Mine(t.Context(), tx, his) }), run.ErrMissing)
+		},
 		"AddMessage": func(t *testing.T) {
 			require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error {
 				return s.AddMessage(t.Context(), tx, his, run.NewMessage{Event: 1, Type: run.Human, Content: "his"})

@@ -188,6 +188,47 @@ func (repository) expired(h database.Handle, owner string, now time.Time, limit 
 	return rows, err
 }
 
+// claim is whose a run is, and until when; of nobody for an empty owner. It is not
+// claimed from the process than.
+type claim struct {
+	owner, than string
+	until       time.Time
+}
+
+// takeOver gives a run to another process than its own, which has shown no sign of
+// life until a moment.
+func (repository) takeOver(tx database.Tx, r Ref, now time.Time, by claim) error {
+	q := database.Scoped(tx.Handle, r.UID).Model(&row{}).
+		Where("result_id = ? AND version = ? AND status = ? AND lease_expires_at < ?", r.ResultID, r.Version, string(Running), now.UTC()).
+		Where("lease_owner IS NULL OR lease_owner <> ?", by.than).
+		Updates(map[string]any{"lease_owner": database.Optional(by.owner), "lease_expires_at": by.until.UTC()})
+	return database.MustAffect(q, ErrTaken)
+}
+
+// leave ends the lease of a run that a process has.
+func (repository) leave(tx database.Tx, r Ref, owner string, now time.Time) error {
+	q := database.Scoped(tx.Handle, r.UID).Model(&row{}).
+		Where("result_id = ? AND version = ? AND status = ? AND lease_owner = ?", r.ResultID, r.Version, string(Running), owner).
+		Updates(map[string]any{"lease_owner": nil, "lease_expires_at": now.UTC()})
+	return database.MustAffect(q, ErrTaken)
+}
+
+// mine holds the row of a run that a process works on until the transaction ends.
+func (rp repository) mine(tx database.Tx, of Ref, owner string) error {
+	r, err := rp.lock(tx, of)
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return ErrMissing
+	case err != nil:
+		return err
+	case Status(r.Status).Final():
+		return ErrEnded
+	case database.Text(r.LeaseOwner) != owner:
+		return ErrTaken
+	}
+	return nil
+}
+
 // list writes strings as a JSON array, nothing as NULL.
 func list(values []string) *string {
 	if len(values) == 0 {

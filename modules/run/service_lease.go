@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,4 +29,37 @@ func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Run,
 		return nil, fmt.Errorf("read expired runs: %w", err)
 	}
 	return toRuns(rows), nil
+}
+
+// ErrTaken says that another process works on a run.
+var ErrTaken = errors.New("another process goes on with the run")
+
+// TakeOver makes this process the one that works on a running run, until a moment,
+// whose process is gone. Of several that try at once one succeeds; the others get
+// ErrTaken.
+func (s *Service) TakeOver(_ context.Context, tx database.Tx, r Ref, until time.Time) error {
+	return s.repo.takeOver(tx, r, s.now(), claim{owner: s.owner, than: s.owner, until: until})
+}
+
+// Leave ends the work of this process on a running run, for another one to take it
+// over at once.
+func (s *Service) Leave(ctx context.Context, r Ref) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.repo.leave(tx, r, s.owner, s.now()) })
+}
+
+// Postpone has a run whose process is gone looked at again at another moment.
+func (s *Service) Postpone(ctx context.Context, r Ref, until time.Time) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		err := s.repo.takeOver(tx, r, s.now(), claim{than: s.owner, until: until})
+		if errors.Is(err, ErrTaken) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Mine returns ErrTaken unless this process works on a run, which has not ended and
+// does not until the transaction ends.
+func (s *Service) Mine(_ context.Context, tx database.Tx, r Ref) error {
+	return s.repo.mine(tx, r, s.owner)
 }

@@ -241,6 +241,43 @@ func TestLeases(t *testing.T) {
 	})
 }
 
+// A run goes to another process when its own is gone, or leaves it, and to one only.
+func TestARunIsTakenOver(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := newService(t, db)
+		r := create(t, s, anna, run.CreateParams{})
+		pod := func(name string, now time.Time) *run.Service {
+			return run.New(run.Deps{DB: db, Owner: name, Now: func() time.Time { return now }}).Service
+		}
+		take := func(by *run.Service) error {
+			return db.InTx(t.Context(), func(tx database.Tx) error { return by.TakeOver(t.Context(), tx, r.Ref(), noon.Add(time.Hour)) })
+		}
+		mine := func(of *run.Service) error {
+			return db.InTx(t.Context(), func(tx database.Tx) error { return of.Mine(t.Context(), tx, r.Ref()) })
+		}
+		second := pod("pod-2", noon.Add(lease+time.Second))
+		require.ErrorIs(t, take(pod("pod-2", noon)), run.ErrTaken, "its process is alive")
+		require.NoError(t, mine(s))
+		require.NoError(t, second.Postpone(t.Context(), r.Ref(), noon.Add(2*lease)))
+		require.ErrorIs(t, take(second), run.ErrTaken, "it is for later")
+		second = pod("pod-2", noon.Add(2*lease+time.Second))
+		require.NoError(t, take(second))
+		require.ErrorIs(t, take(pod("pod-3", noon.Add(2*lease+time.Second))), run.ErrTaken)
+		require.NoError(t, mine(second))
+		require.ErrorIs(t, mine(s), run.ErrTaken)
+		require.ErrorIs(t, take(pod("pod-2", noon.Add(2*time.Hour))), run.ErrTaken, "a process that was late works on")
+
+		require.ErrorIs(t, s.Leave(t.Context(), r.Ref()), run.ErrTaken)
+		require.NoError(t, second.Leave(t.Context(), r.Ref()))
+		third := pod("pod-3", noon.Add(2*lease+2*time.Second))
+		require.NoError(t, take(third))
+		require.NoError(t, finish(t, db, s, r, run.Finish{Status: run.Done}))
+		require.ErrorIs(t, mine(third), run.ErrEnded)
+		require.ErrorIs(t, take(pod("pod-2", noon.Add(2*time.Hour))), run.ErrTaken)
+	})
+}
+
 func TestRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.SQLite, nil)

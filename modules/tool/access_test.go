@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,10 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				_, _, err := f.Service.ExecuteForModel(ctx, ben, r, tool.ModelCall{Toolset: req.Toolset, Tool: req.Tool, Arguments: req.Arguments})
 				require.ErrorIs(t, err, record.ErrResultForeign)
 			},
+			"ContinueForModel": func(t *testing.T) {
+				_, err := f.Service.ContinueForModel(ctx, ben, hers.CallID, nil)
+				require.ErrorIs(t, err, record.ErrMissing)
+			},
 			"Lend": func(t *testing.T) { // to whom is said when one is called
 				f.Service.Lend(p.CallID, []tool.Function{{Name: "hers", Schema: json.RawMessage(`{"type":"object"}`)}})
 				own := req
@@ -201,6 +206,12 @@ func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(
 		got, err := f.records.Settle(ctx, stolen, answer, func(context.Context, database.Tx) error { return nil })
 		require.NoError(t, err)
 		require.Equal(t, "INTERRUPTED", got.ErrorCode, "there is no such call of his")
+	}
+	tries["record.Postpone"] = func(t *testing.T) {
+		require.NoError(t, f.records.Postpone(ctx, stolen, time.Now().Add(time.Hour), time.Now()), "it changes nothing")
+	}
+	tries["record.Adopt"] = func(t *testing.T) {
+		require.NoError(t, in(t, func(tx database.Tx) error { return f.records.Adopt(tx, his, time.Now()) }), "he has none")
 	}
 	tries["record.Progress"] = func(t *testing.T) {
 		require.ErrorIs(t, f.records.Progress(ctx, stolen, "x"), run.ErrMissing)

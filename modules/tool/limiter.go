@@ -61,6 +61,19 @@ func (l *limiter) enter(now time.Time, limits []limit) (*visit, error) {
 	return &visit{limiter: l, scopes: entered}, nil
 }
 
+// let counts a call in that was let in before, whatever the bounds are now.
+func (l *limiter) let(now time.Time, limits []limit) *visit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := &visit{limiter: l}
+	for _, one := range limits {
+		s := l.scope(one, now)
+		s.active++
+		v.scopes = append(v.scopes, s)
+	}
+	return v
+}
+
 // visit is a call that was counted in. One goroutine uses it.
 type visit struct {
 	limiter *limiter

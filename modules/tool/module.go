@@ -51,6 +51,8 @@ type Approvals interface {
 	Review(ctx context.Context, q approval.Question) (approval.Need, error)
 	// Wait makes a call wait, and returns how that ended.
 	Wait(ctx context.Context, q approval.Question, n approval.Need) (approval.Verdict, error)
+	// Continue is Wait for a call that another process made wait.
+	Continue(ctx context.Context, q approval.Question) (approval.Verdict, error)
 }
 
 // Resources carries files into tools and out of them.

@@ -31,6 +31,8 @@ type Context struct {
 	model *record.Shown
 	// approval is what the request wants that began a model's run.
 	approval approval.Level
+	// leave is why a model's run ends here and goes on in another process.
+	leave error
 }
 
 // Request is one call as it was asked for.

@@ -28,6 +28,7 @@ type job struct {
 	asked     Context
 	arguments map[string]any
 	visit     *visit
+	verdict   *approval.Verdict // how the call's wait ended; nil where it has not waited
 }
 
 // approved returns when a call may be made, and whether it waited for that. The
@@ -35,6 +36,9 @@ type job struct {
 func (s *Service) approved(ctx, soon context.Context, j job, in *Invocation) (waited bool, err error) {
 	if s.approvals == nil {
 		return false, nil
+	}
+	if j.verdict != nil {
+		return true, s.follow(ctx, j, in, *j.verdict)
 	}
 	q := question(j, *in)
 	need, err := s.approvals.Review(soon, q)
@@ -99,7 +103,7 @@ func question(j job, in Invocation) approval.Question {
 	return approval.Question{
 		Actor: j.actor, Call: j.call, Tool: in.Method.Name, Reads: in.Method.Reads(), Arguments: in.Arguments,
 		Toolset: approval.Level(in.Toolset.Approval), Method: approval.Level(in.Method.Approval),
-		Request: approval.Level(cmp.Or(j.by.Approval, string(j.asked.approval))), KeyID: cmp.Or(j.by.KeyID, j.actor.KeyID), Host: host(in),
+		Request: approval.Level(cmp.Or(j.by.Approval, string(j.asked.approval))), KeyID: cmp.Or(j.by.KeyID, j.actor.KeyID), Host: host(in), Leave: j.asked.leave,
 	}
 }
 

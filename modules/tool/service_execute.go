@@ -55,7 +55,10 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, d rea
 
 	ctx, hold := s.large.Open(ctx, a.UID)
 	defer hold.Release()
-	answer, charge := s.checkAndPerform(ctx, job{actor: a, call: call, by: grant, asked: req.Context, arguments: d.arguments, visit: visit})
+	answer, charge, err := s.checkAndPerform(ctx, job{actor: a, call: call, by: grant, asked: req.Context, arguments: d.arguments, visit: visit})
+	if err != nil {
+		return call, answer, err
+	}
 	// From here on the caller may be gone: what happened is recorded anyway.
 	answer, err = s.records.Settle(context.WithoutCancel(ctx), call, answer, s.bill(charge))
 	return call, answer, err

@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -33,8 +34,9 @@ const internalFault = "The tool could not be executed because of a fault of the 
 
 // checkAndPerform executes a call of a toolset, or of a function of the
 // server's own. It returns what a call that completed costs. Whatever goes wrong
-// becomes the answer; a panic costs this call only.
-func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Answer, charge billing.Charge) {
+// becomes the answer; a panic costs this call only. The error is approval.ErrLeft: the
+// call waits on, and has no answer.
+func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Answer, charge billing.Charge, err error) {
 	c := j.call
 	charge = chargeOf(c, false, 0)
 	unbounded, began := ctx, time.Now()
@@ -47,29 +49,31 @@ func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Ans
 		}
 	}()
 	if c.Toolset == ptc.Own {
-		return s.performOwn(ctx, j.actor, c, j.arguments), charge
+		return s.performOwn(ctx, j.actor, c, j.arguments), charge, nil
 	}
 	in, executor, err := s.check(ctx, j)
 	if err != nil {
-		return s.refused(ctx, c, err), charge
+		return s.refused(ctx, c, err), charge, nil
 	}
 	left := s.settings.Timeout - time.Since(began)
 	waited, err := s.approved(unbounded, ctx, j, &in)
 	switch {
+	case errors.Is(err, approval.ErrLeft):
+		return answer, charge, err
 	case err != nil && waited:
-		return s.refused(unbounded, c, err), charge
+		return s.refused(unbounded, c, err), charge, nil
 	case err != nil:
-		return s.refused(ctx, c, err), charge
+		return s.refused(ctx, c, err), charge, nil
 	case waited: // the time of the wait does not count
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(unbounded, left)
 		defer stop()
 	}
 	if err := s.ready(ctx, j, &in); err != nil {
-		return s.refused(ctx, c, err), charge
+		return s.refused(ctx, c, err), charge, nil
 	}
 	answer, price := s.perform(ctx, j.actor, c, in, executor)
-	return answer, chargeOf(c, in.Toolset.Global, price)
+	return answer, chargeOf(c, in.Toolset.Global, price), nil
 }
 
 // check identifies a call and checks it. The error is why it is not executed.

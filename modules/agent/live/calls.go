@@ -20,6 +20,7 @@ import (
 // Tools execute and record calls.
 type Tools interface {
 	ExecuteForModel(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall) (record.Call, record.Answer, error)
+	ContinueForModel(ctx context.Context, a actor.Actor, callID string, leave error) (record.Answer, error)
 	Perform(ctx context.Context, a actor.Actor, r run.Run, m tool.ModelCall, work func(ctx context.Context) record.Answer) (record.Call, record.Answer, error)
 }
 
@@ -33,6 +34,9 @@ type Calls struct {
 	// Approval is when calls wait for a person, at least. It is set before the first
 	// call.
 	Approval approval.Level
+	// Leave is why the run ends here and goes on in another process, which makes the
+	// calls then that wait for a person. It is set before the first call.
+	Leave error
 }
 
 // NewCalls records the calls of the run that a writer shows, also those whose
@@ -61,19 +65,39 @@ func (c *Calls) Given(ctx context.Context, call loop.Call, id, text string) {
 // Execute calls a tool of a toolset, as the model was shown it.
 func (c *Calls) Execute(ctx context.Context, call loop.Call, t loop.Tool) (string, error) {
 	made, answer, err := c.tools.ExecuteForModel(ctx, c.actor, c.writer.run, tool.ModelCall{
-		Shown: c.Shown(call), Toolset: t.Toolset, Tool: t.Method, Arguments: call.Arguments, Name: call.Name, Schema: t.Schema, Approval: c.Approval,
+		Shown: c.Shown(call), Toolset: t.Toolset, Tool: t.Method, Arguments: call.Arguments, Name: call.Name, Schema: t.Schema, Approval: c.Approval, Leave: c.Leave,
 	})
+	if errors.Is(err, approval.ErrLeft) {
+		return "", loop.ErrLeft
+	}
 	if f, ok := errors.AsType[*tool.Failure](err); ok && f.Code == tool.CodeInvalidArguments {
 		return "", loop.Refusal{Kind: loop.WrongArguments, Reason: f.Message}
 	}
 	if err != nil {
 		return "", err
 	}
+	return c.answered(ctx, call, made.CallID, answer)
+}
+
+// Continue makes a call of a toolset that another process made wait for a person.
+func (c *Calls) Continue(ctx context.Context, call loop.Call, callID string) (string, error) {
+	answer, err := c.tools.ContinueForModel(ctx, c.actor, callID, c.Leave)
+	if errors.Is(err, approval.ErrLeft) {
+		return "", loop.ErrLeft
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.answered(ctx, call, callID, answer)
+}
+
+// answered is what the model is given of a call of a toolset.
+func (c *Calls) answered(ctx context.Context, call loop.Call, callID string, answer record.Answer) (string, error) {
 	if answer.Status != record.Success {
-		c.Given(ctx, call, made.CallID, answer.Error)
+		c.Given(ctx, call, callID, answer.Error)
 		return string(answer.Data), errors.New(answer.Error)
 	}
-	c.Given(ctx, call, made.CallID, string(answer.Data))
+	c.Given(ctx, call, callID, string(answer.Data))
 	return string(answer.Data), nil
 }
 

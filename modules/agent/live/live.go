@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -173,9 +174,13 @@ func (w *Writer) next(answer []model.Call) {
 	w.answered = map[string]record.Shown{}
 	for _, o := range answer {
 		shown := record.Shown{}
-		if c := w.calls[o.ID]; c != nil {
+		_, twice := w.answered[o.ID]
+		switch c := w.calls[o.ID]; {
+		case c != nil:
 			shown = record.Shown{CallID: c.callID, Event: c.event}
 			delete(w.calls, o.ID)
+		case !twice: // two calls with one id get one each when they are recorded
+			shown.CallID = w.deps.NewCallID()
 		}
 		w.answered[o.ID] = shown
 	}
@@ -192,6 +197,21 @@ func (w *Writer) ShownAs(providerID string) record.Shown {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.answered[providerID]
+}
+
+// Shown is how the calls of the last answer were shown, by the provider's ids.
+func (w *Writer) Shown() map[string]record.Shown {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.answered)
+}
+
+// Restore says how the calls of an answer were shown that another process had. It
+// comes before the first Delta.
+func (w *Writer) Restore(shown map[string]record.Shown) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answered = shown
 }
 
 // now is the answer as far as it is written. The caller holds the lock.
@@ -239,6 +259,9 @@ func (w *Writer) Answered(ctx context.Context, r model.Response) error {
 }
 
 func (w *Writer) record(ctx context.Context, tx database.Tx, m message, usage json.RawMessage, r model.Response) error {
+	if err := w.deps.Runs.Mine(ctx, tx, w.run.Ref()); err != nil {
+		return err
+	}
 	if err := w.say(ctx, tx, m, usage); err != nil {
 		return err
 	}

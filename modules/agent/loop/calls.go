@@ -40,6 +40,9 @@ func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choi
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if t.left.Load() {
+		return ErrLeft
+	}
 	for i, c := range calls {
 		switch {
 		case !t.ends(c):
@@ -99,6 +102,9 @@ const (
 
 // call executes one call. Whatever goes wrong with it is its output.
 func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choice) string {
+	if text, made := t.before(ctx, o); made {
+		return text
+	}
 	e := t.tools.byName[o.Name]
 	arguments, refusal := t.judge(ctx, e, o, n, choice)
 	if refusal != nil {
@@ -107,6 +113,10 @@ func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choic
 	c := Call{ID: o.ID, Name: o.Name, Arguments: arguments, record: new(string)}
 	t.loop.Observer.Called(ctx, c)
 	text, err := execute(ctx, e, c)
+	if errors.Is(err, ErrLeft) {
+		t.left.Store(true)
+		return ""
+	}
 	t.loop.Observer.Returned(ctx, c, text, err)
 	if refusal, ok := errors.AsType[Refusal](err); ok {
 		return t.refused(ctx, o, refusal)
@@ -114,11 +124,16 @@ func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choic
 	if *c.record == "" && err != nil {
 		t.tell(ctx, c, Refusal{Reason: Explain(err)})
 	}
-	switch {
-	case err != nil:
-		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
-	case e.Ends:
+	if err == nil && e.Ends {
 		t.Text, t.ended = text, true
+	}
+	return t.told(c, text, err)
+}
+
+// told is what the model is told of a call that was executed.
+func (t *turn) told(c Call, text string, err error) string {
+	if err != nil {
+		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
 	}
 	return cut(text, t.limits.Output, *c.record)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/portico-run/portico/modules/model"
@@ -84,6 +85,9 @@ type Loop struct {
 	// Refused, if set, is told of a call that is not recorded, because it was
 	// not executed or did not get that far. Its arguments are any JSON value.
 	Refused func(ctx context.Context, c Call, r Refusal)
+	// Keep, if set, is told of each answer that has calls before they are executed,
+	// so that another process can go on from there. An error ends the turn.
+	Keep func(ctx context.Context, s Step) error
 	// Refresh, if set, is asked before every request but the first whether what
 	// the model is told, and its tools, have changed. Calls that are executed
 	// keep what they have.
@@ -119,9 +123,13 @@ func (l *Loop) Turn(ctx context.Context, history []model.Item, message string) (
 	defer cancel()
 	t := turn{loop: l, limits: limits, begin: begin, system: l.System, tools: l.Tools}
 	t.History = append(append(t.History, history...), model.User(message))
-	err := t.run(ctx)
+	return t.end(ctx, t.run(ctx))
+}
+
+// end is how the turn ended.
+func (t *turn) end(ctx context.Context, err error) (Outcome, error) {
 	if errors.Is(context.Cause(ctx), errWall) && err != nil {
-		err = fmt.Errorf("%w: it took %s, the limit is %s (%s)", ErrLimit, time.Since(begin).Round(time.Millisecond), limits.Wall, t.numbers())
+		err = fmt.Errorf("%w: it took %s, the limit is %s (%s)", ErrLimit, time.Since(t.begin).Round(time.Millisecond), t.limits.Wall, t.numbers())
 	}
 	return t.Outcome, err
 }
@@ -139,7 +147,10 @@ type turn struct {
 
 	last    string // the calls of the answer before
 	repeats int
-	ended   bool // by a call
+	ended   bool        // by a call
+	left    atomic.Bool // to another process, by a call
+	kept    int         // items of the history
+	earlier Earlier     // nil but for the calls of an answer that another process had
 }
 
 func (t *turn) numbers() string {
@@ -148,6 +159,9 @@ func (t *turn) numbers() string {
 
 func (t *turn) run(ctx context.Context) error {
 	choice := t.loop.Choice
+	if t.Requests > 0 && choice.Demands() {
+		choice = model.Choice{}
+	}
 	for {
 		if t.Requests == t.limits.Requests {
 			return fmt.Errorf("%w: the model was asked %d times, the limit is %d (%s)", ErrLimit, t.Requests, t.limits.Requests, t.numbers())
@@ -210,6 +224,10 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 		t.refuse(ctx, calls, "not executed: "+stop.Error())
 		return nil, stop
 	}
+	if err := t.keep(ctx); err != nil {
+		t.refuse(ctx, calls, "not executed: the answer could not be recorded")
+		return nil, err
+	}
 	return calls, nil
 }
 
@@ -218,19 +236,24 @@ func (t *turn) stop(calls []model.Call) error {
 	if used := t.Usage.Total(); used >= t.limits.Tokens {
 		return fmt.Errorf("%w: it used %d tokens, the limit is %d (%s)", ErrLimit, used, t.limits.Tokens, t.numbers())
 	}
-	var signature strings.Builder
-	for _, c := range calls {
-		fmt.Fprintf(&signature, "%q %q\n", c.Name, c.Arguments)
-	}
-	if signature.String() == t.last {
+	if s := signature(calls); s == t.last {
 		t.repeats++
 	} else {
-		t.last, t.repeats = signature.String(), 1
+		t.last, t.repeats = s, 1
 	}
 	if t.repeats > t.limits.Repeats {
 		return fmt.Errorf("%w: the model made the same calls %d times in a row, the limit is %d (%s)", ErrLimit, t.repeats, t.limits.Repeats, t.numbers())
 	}
 	return nil
+}
+
+// signature tells answers with other calls apart.
+func signature(calls []model.Call) string {
+	var text strings.Builder
+	for _, c := range calls {
+		fmt.Fprintf(&text, "%q %q\n", c.Name, c.Arguments)
+	}
+	return text.String()
 }
 
 // refuse gives every call an output, so that the history can be continued.

@@ -37,11 +37,22 @@ type Runs interface {
 	Finish(ctx context.Context, tx database.Tx, r run.Ref, f run.Finish) error
 }
 
+// Agents go on with runs whose process is gone.
+type Agents interface {
+	// Spare says that a process will go on with a call that waits for a person, and
+	// has it looked at again at another moment.
+	Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error)
+	// Continues says that a process will go on with a run.
+	Continues(ctx context.Context, r run.Run) (bool, error)
+}
+
 // Deps is what the package needs.
 type Deps struct {
 	DB    *database.DB
 	Runs  Runs
 	Calls Calls
+	// Agents are asked before something is ended; nil ends everything.
+	Agents Agents
 	// Lease is how long calls and runs outlive the last sign of life of their
 	// process.
 	Lease  time.Duration
@@ -56,6 +67,7 @@ type Keeper struct {
 	db     *database.DB
 	runs   Runs
 	calls  Calls
+	agents Agents
 	lease  time.Duration
 	logger *slog.Logger
 	now    func() time.Time
@@ -70,7 +82,7 @@ func New(d Deps) *Keeper {
 	if d.Now == nil {
 		d.Now = database.Now
 	}
-	return &Keeper{db: d.DB, runs: d.Runs, calls: d.Calls, lease: d.Lease, logger: d.Logger, now: d.Now, stop: make(chan struct{})}
+	return &Keeper{db: d.DB, runs: d.Runs, calls: d.Calls, agents: d.Agents, lease: d.Lease, logger: d.Logger, now: d.Now, stop: make(chan struct{})}
 }
 
 // batch bounds one round; the next one follows at the next beat.
@@ -150,6 +162,11 @@ func (k *Keeper) Reap(ctx context.Context) error {
 }
 
 func (k *Keeper) giveUp(ctx context.Context, c record.Call, now time.Time) error {
+	if k.agents != nil {
+		if spared, err := k.agents.Spare(ctx, c, now, now.Add(k.lease)); err != nil || spared {
+			return err
+		}
+	}
 	own, err := k.ownRun(ctx, c)
 	if err != nil {
 		return err
@@ -180,6 +197,11 @@ func (k *Keeper) ownRun(ctx context.Context, c record.Call) (bool, error) {
 const runInterrupted = "The run was interrupted: the process that ran it died. Run it again."
 
 func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
+	if k.agents != nil {
+		if continues, err := k.agents.Continues(ctx, r); err != nil || continues {
+			return err
+		}
+	}
 	cause := runInterrupted
 	if !r.ExpiresAt.IsZero() {
 		cause = record.NotFinished

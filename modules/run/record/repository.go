@@ -271,6 +271,28 @@ func (repository) stillExpired(tx database.Tx, uid, callID string, now time.Time
 		Where("call_id = ? AND status IN ? AND lease_expires_at < ?", callID, open(), now))
 }
 
+// postpone moves the end of a lease that has ended.
+func (repository) postpone(tx database.Tx, c Call, now, until time.Time) error {
+	return database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
+		Where("call_id = ? AND status = ? AND lease_expires_at < ?", c.CallID, Waiting, now).Update("lease_expires_at", until).Error
+}
+
+// adopt gives the calls of models that wait in a run to a process.
+func (repository) adopt(tx database.Tx, r run.Ref, owner string, until time.Time) error {
+	of := func() *gorm.DB {
+		return database.Scoped(tx.Handle, r.UID).Model(&callRow{}).Where("result_id = ? AND version = ? AND deleted_at IS NULL", r.ResultID, r.Version)
+	}
+	var busy int64
+	err := of().Where("status = ? OR status = ? AND ptc_call_id IS NOT NULL", Executing, Waiting).Count(&busy).Error
+	if err == nil && busy > 0 {
+		err = ErrUnsettled
+	}
+	if err != nil {
+		return err
+	}
+	return of().Where("status = ?", Waiting).Updates(map[string]any{"lease_owner": owner, "lease_expires_at": until}).Error
+}
+
 // optional is a number that is NULL where there is none.
 func optional(n int) *int {
 	if n == 0 {

@@ -72,6 +72,18 @@ func (s *Service) Executing(tx database.Tx, r run.Ref) (int64, error) {
 	return s.rows.inRun(tx.Handle, r)
 }
 
+// Postpone has a call looked at again at another moment whose lease ran out before
+// now.
+func (s *Service) Postpone(ctx context.Context, c Call, now, until time.Time) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.postpone(tx, c, now, until) })
+}
+
+// Adopt makes calls of models that wait in a run those of this process, until a
+// moment. It returns ErrUnsettled while calls of the run execute.
+func (s *Service) Adopt(tx database.Tx, r run.Ref, until time.Time) error {
+	return s.rows.adopt(tx, r, s.settings.Owner, until)
+}
+
 // register holds the calls this process works on.
 type register struct {
 	mu    sync.Mutex

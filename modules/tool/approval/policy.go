@@ -52,6 +52,9 @@ type Question struct {
 	// Host is where the call goes, and Price what it costs at least; empty where
 	// that is not known. Review does not look at them.
 	Host, Price string
+	// Leave is why the caller goes away where another process makes the call then; nil
+	// where none would.
+	Leave error
 }
 
 // Need is what the policy wants of a call.

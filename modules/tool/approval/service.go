@@ -44,6 +44,9 @@ var (
 	ErrNoPermission = errs.New(errs.NotFound, "There is no such permission.").Do("GET /v1/tool/approvals/permissions lists yours.")
 	ErrTooMany      = errs.New(errs.RateLimited, "Too many of your calls wait to be allowed.").Do("Decide some of them: GET /v1/tool/approvals lists them.").After(time.Second)
 
+	// ErrLeft says that a call waits on, and that another process makes it.
+	ErrLeft = errors.New("another process goes on with the call")
+
 	errLate = errors.New("the approval is settled")
 )
 
@@ -120,10 +123,24 @@ type Verdict struct {
 // nobody did in time. The call executes again then, and may be made only where the
 // verdict is Allowed. When ctx ends, the call is not allowed any more. It returns
 // ErrTooMany, and the call does not wait, where too many of its user do.
+//
+// Where ctx ends for q.Leave, the call goes on waiting, for another process to
+// Continue, and Wait returns ErrLeft; so it does where another process has it already.
 func (s *Service) Wait(ctx context.Context, q Question, n Need) (Verdict, error) {
+	return s.wait(ctx, q, func() error { return s.hold(ctx, q, n) })
+}
+
+// Continue is Wait for a call that waits already and is this process's now. Of q,
+// only the call and Leave are looked at.
+func (s *Service) Continue(ctx context.Context, q Question) (Verdict, error) {
+	return s.wait(ctx, q, func() error { return nil })
+}
+
+// wait is Wait with what makes the call wait.
+func (s *Service) wait(ctx context.Context, q Question, hold func() error) (Verdict, error) {
 	woken, cancel := s.deps.Hub.Subscribe(wake.Topic(settled, q.Call.CallID))
 	defer cancel()
-	if err := s.hold(ctx, q, n); err != nil {
+	if err := hold(); err != nil {
 		return Verdict{}, err
 	}
 	row, err := s.await(ctx, q, woken)
@@ -141,7 +158,11 @@ func (s *Service) Wait(ctx context.Context, q Question, n Need) (Verdict, error)
 			return Verdict{}, err
 		}
 	}
-	return v, s.deps.Records.Take(ctx, q.Call, input)
+	err = s.deps.Records.Take(ctx, q.Call, input)
+	if q.Leave != nil && errors.Is(err, record.ErrMissing) {
+		err = ErrLeft // this process was late, and another one has the call
+	}
+	return v, err
 }
 
 // hold notes that a call waits. A caller that goes away meanwhile does not end the
@@ -195,8 +216,7 @@ type approvalSaid struct {
 // await returns the row of a call once it is settled. It settles it itself when
 // time is up, or the caller goes away.
 func (s *Service) await(ctx context.Context, q Question, woken <-chan struct{}) (approvalRow, error) {
-	end := time.NewTimer(s.deps.Settings.Expiry)
-	defer end.Stop()
+	var end <-chan time.Time
 	look := time.NewTicker(s.deps.Settings.Poll)
 	defer look.Stop()
 	for {
@@ -204,12 +224,18 @@ func (s *Service) await(ctx context.Context, q Question, woken <-chan struct{}) 
 		if err != nil || row.State != Waiting {
 			return row, err
 		}
+		if end == nil {
+			end = time.After(row.ExpiresAt.Sub(s.deps.Now()))
+		}
 		select {
 		case <-woken:
 		case <-look.C:
-		case <-end.C:
+		case <-end:
 			return s.expire(ctx, row, noteTime)
 		case <-ctx.Done():
+			if q.Leave != nil && errors.Is(context.Cause(ctx), q.Leave) {
+				return row, ErrLeft
+			}
 			return s.expire(ctx, row, noteCaller)
 		}
 	}

@@ -1,0 +1,240 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/modules/agent/checkpoint"
+	"github.com/portico-run/portico/modules/agent/live"
+	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
+)
+
+const (
+	// maxContinued is how often processes take a run over: one that ends them all
+	// must not go on for ever.
+	maxContinued = 20
+	// lookForRuns is how often a process looks for runs to take over, and takeAtOnce
+	// how many it looks at then.
+	lookForRuns = 2 * time.Second
+	takeAtOnce  = 100
+)
+
+// keeper keeps each answer with calls, so that another process can go on from there.
+func (s *Service) keeper(t task, w *live.Writer, notices *notices) func(ctx context.Context, step loop.Step) error {
+	n := 0
+	if t.before != nil {
+		n = t.before.Steps
+	}
+	return func(ctx context.Context, step loop.Step) error {
+		request, err := json.Marshal(t.request)
+		if err != nil {
+			return err
+		}
+		n++
+		// Which rights its user has besides is asked again where it goes on.
+		who := actor.Actor{UID: t.actor.UID, KeyID: t.actor.KeyID, Scope: t.actor.Scope, Rights: t.actor.Rights}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		return s.deps.Records.Turns.Add(ctx, checkpoint.Addition{
+			Run: t.run.Ref(), Number: n, Origin: checkpoint.Origin{Actor: who, Request: request},
+			Step: checkpoint.Step{Step: step, Shown: w.Shown(), Warnings: notices.warnings},
+			Mine: func(tx database.Tx) error { return s.deps.Records.Runs.Mine(ctx, tx, t.run.Ref()) },
+		})
+	}
+}
+
+// leave lets another process go on with a run whose call waits for a person.
+func (s *Service) leave(ctx context.Context, r run.Run) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := s.deps.Records.Runs.Leave(ctx, r.Ref()); err != nil && !errors.Is(err, run.ErrTaken) {
+		s.deps.Logger.WarnContext(ctx, "a run that is left is taken over later", "resultId", r.ResultID, "error", err)
+	}
+}
+
+// madeCall is a call of the last answer that another process had begun.
+type madeCall struct {
+	record.Call
+	given string // what the model was given of it
+}
+
+// earlier tells what became of the calls of an answer that another process had, and
+// makes the rest of those that wait.
+func (o *offers) earlier(made map[string]madeCall) loop.Earlier {
+	return func(ctx context.Context, c loop.Call) (string, bool, error) {
+		m, ok := made[c.ID]
+		switch {
+		case !ok:
+			return "", false, nil
+		case m.Status == record.Waiting:
+			text, err := o.calls.Continue(ctx, c, m.CallID)
+			return text, true, err
+		}
+		c.Recorded(m.CallID)
+		if m.Status == record.Failed {
+			return m.given, true, errors.New(m.Error)
+		}
+		return m.given, true, nil
+	}
+}
+
+// turnOf reads the turn of a run whose process is gone, and the calls of its last
+// answer, by the provider's ids. It returns checkpoint.ErrNone where nobody can go on
+// with it: that takes a call that waits for a person.
+func (s *Service) turnOf(ctx context.Context, r run.Ref) (checkpoint.Turn, map[string]madeCall, error) {
+	turn, err := s.deps.Records.Turns.Load(ctx, r)
+	if err != nil {
+		return turn, nil, err
+	}
+	a := actor.Actor{UID: r.UID}
+	var callIDs []string
+	for _, shown := range turn.Last.Shown {
+		callIDs = append(callIDs, shown.CallID)
+	}
+	records, err := s.deps.Records.Calls.Calls(ctx, a, callIDs)
+	if err != nil {
+		return turn, nil, err
+	}
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(records)), func(c record.Call) bool { return c.Status == record.Waiting })
+	if !waits || turn.Continued > maxContinued {
+		return turn, nil, checkpoint.ErrNone
+	}
+	messages, err := s.deps.Records.Runs.Messages(ctx, a, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
+	if err != nil {
+		return turn, nil, err
+	}
+	given := map[string]string{}
+	for _, m := range messages {
+		given[m.CallID] = m.Content
+	}
+	made := map[string]madeCall{}
+	for providerID, shown := range turn.Last.Shown {
+		if c, ok := records[shown.CallID]; ok {
+			made[providerID] = madeCall{c, given[c.CallID]}
+		}
+	}
+	return turn, made, nil
+}
+
+// Spare reports whether a process will go on with a call that waits for a person,
+// although its own is gone, and has it looked at again at another moment.
+func (s *Service) Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error) {
+	if c.Status != record.Waiting || c.Origin != ids.Agent || c.ParentID != "" || !c.InRun() {
+		return false, nil
+	}
+	r, err := s.deps.Records.Runs.Get(ctx, actor.Actor{UID: c.UID}, c.ResultID, &c.Version)
+	if err != nil || r.Status.Final() {
+		return false, err
+	}
+	if continues, err := s.Continues(ctx, r); err != nil || !continues {
+		return false, err
+	}
+	return true, s.deps.Records.Calls.Postpone(ctx, c, now, until)
+}
+
+// Continues reports whether a process will go on with a run whose own is gone.
+func (s *Service) Continues(ctx context.Context, r run.Run) (bool, error) {
+	if r.Type != runType || s.deps.Model == nil {
+		return false, nil
+	}
+	_, _, err := s.turnOf(ctx, r.Ref())
+	if errors.Is(err, checkpoint.ErrNone) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// TakeOver goes on with runs whose process is gone, as far as there is room here.
+func (s *Service) TakeOver(ctx context.Context) error {
+	refs, err := s.deps.Records.Turns.Orphans(ctx, takeAtOnce)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, ref := range refs {
+		if err := s.takeOver(ctx, ref); err != nil && !errors.Is(err, run.ErrTaken) && !errors.Is(err, checkpoint.ErrNone) && !errors.Is(err, record.ErrUnsettled) {
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
+	_, _, err := s.turnOf(ctx, ref)
+	if err != nil {
+		return err
+	}
+	until := database.Now().Add(s.deps.Settings.Lease)
+	if s.running.Enter() != nil { // another process may have room
+		return s.deps.Records.Runs.Postpone(ctx, ref, until)
+	}
+	if err := s.claim(ctx, ref, until); err != nil {
+		s.running.Leave()
+		return err
+	}
+	t, err := s.claimed(ctx, ref)
+	if err != nil {
+		s.deps.Logger.ErrorContext(ctx, "a run of another process cannot go on", "resultId", ref.ResultID, "version", ref.Version, "error", err)
+		s.finish(ctx, run.Run{UID: ref.UID, ResultID: ref.ResultID, Version: ref.Version}, run.Finish{Status: run.Failed, Errors: []string{interrupted}})
+		s.running.Leave()
+		return nil
+	}
+	s.deps.Logger.InfoContext(ctx, "a run of another process goes on", "resultId", ref.ResultID, "version", ref.Version)
+	s.begin(ctx, t)
+	return nil
+}
+
+const interrupted = "The run was interrupted, and could not go on. Run it again."
+
+// claim makes a run and its calls that wait those of this process.
+func (s *Service) claim(ctx context.Context, ref run.Ref, until time.Time) error {
+	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
+		if err := s.deps.Records.Runs.TakeOver(ctx, tx, ref, until); err != nil {
+			return err
+		}
+		if err := s.deps.Records.Calls.Adopt(tx, ref, until); err != nil {
+			return err
+		}
+		return s.deps.Records.Turns.Continue(tx, ref)
+	})
+}
+
+// claimed reads a run that was claimed: nobody else changes it any more.
+func (s *Service) claimed(ctx context.Context, ref run.Ref) (t task, err error) {
+	turn, made, err := s.turnOf(ctx, ref)
+	if err != nil {
+		return t, err
+	}
+	t = task{actor: turn.Actor, before: &turn, earlier: made}
+	if err := json.Unmarshal(turn.Request, &t.request); err != nil {
+		return t, err
+	}
+	t.decision = s.decide(t.actor, t.request)
+	t.run, err = s.deps.Records.Runs.Get(ctx, t.actor, ref.ResultID, &ref.Version)
+	return t, err
+}
+
+// look looks for runs to take over until ctx ends.
+func (s *Service) look(ctx context.Context) {
+	tick := time.NewTicker(lookForRuns)
+	defer tick.Stop()
+	for {
+		if err := s.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Logger.ErrorContext(ctx, "runs of processes that are gone do not go on", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
