@@ -135,22 +135,15 @@ func (s *Service) Spare(ctx context.Context, c record.Call, now, until time.Time
 	if err != nil || r.Status.Final() {
 		return false, err
 	}
-	if continues, err := s.Continues(ctx, r); err != nil || !continues {
-		return false, err
-	}
-	return true, s.deps.Records.Calls.Postpone(ctx, c, now, until)
-}
-
-// Continues reports whether a process will go on with a run whose own is gone.
-func (s *Service) Continues(ctx context.Context, r run.Run) (bool, error) {
 	if r.Type != runType || s.deps.Model == nil {
 		return false, nil
 	}
-	_, _, err := s.turnOf(ctx, r.Ref())
-	if errors.Is(err, checkpoint.ErrNone) {
+	if _, _, err := s.turnOf(ctx, r.Ref()); errors.Is(err, checkpoint.ErrNone) {
 		return false, nil
+	} else if err != nil {
+		return false, err
 	}
-	return err == nil, err
+	return true, s.deps.Records.Calls.Postpone(ctx, c, now, until)
 }
 
 // TakeOver goes on with runs whose process is gone, as far as there is room here.

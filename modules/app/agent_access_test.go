@@ -50,11 +50,6 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 			_, err := a.Abort(t.Context(), ben, "ar-hers", nil)
 			require.ErrorIs(t, err, run.ErrMissing)
 		},
-		"Continues": func(t *testing.T) {
-			continues, err := a.Continues(t.Context(), run.Run{UID: ben.UID, ResultID: "ar-hers", Type: "skill"})
-			require.NoError(t, err)
-			require.False(t, continues)
-		},
 		"Spare": func(t *testing.T) {
 			_, err := a.Spare(t.Context(), record.Call{UID: ben.UID, ResultID: "ar-hers", Origin: ids.Agent, Status: record.Waiting}, time.Now(), time.Now())
 			require.ErrorIs(t, err, run.ErrMissing)

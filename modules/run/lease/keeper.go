@@ -42,8 +42,6 @@ type Agents interface {
 	// Spare says that a process will go on with a call that waits for a person, and
 	// has it looked at again at another moment.
 	Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error)
-	// Continues says that a process will go on with a run.
-	Continues(ctx context.Context, r run.Run) (bool, error)
 }
 
 // Deps is what the package needs.
@@ -197,18 +195,13 @@ func (k *Keeper) ownRun(ctx context.Context, c record.Call) (bool, error) {
 const runInterrupted = "The run was interrupted: the process that ran it died. Run it again."
 
 func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
-	if k.agents != nil {
-		if continues, err := k.agents.Continues(ctx, r); err != nil || continues {
-			return err
-		}
-	}
 	cause := runInterrupted
 	if !r.ExpiresAt.IsZero() {
 		cause = record.NotFinished
 	}
 	err := k.db.InTx(ctx, func(tx database.Tx) error {
 		if n, err := k.calls.Executing(tx, r.Ref()); err != nil || n > 0 {
-			return err // after its calls
+			return err // after its calls, also those that wait
 		}
 		return k.runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Failed, Errors: []string{cause}})
 	})
