@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/lease"
 	"github.com/portico-run/portico/modules/run/record"
 )
 
@@ -328,4 +330,57 @@ func TestKeeperKeepsWatch(t *testing.T) {
 func until(t *testing.T, done func() bool) {
 	t.Helper()
 	require.Eventually(t, done, time.Minute, 20*time.Millisecond)
+}
+
+// agents go on with some calls.
+type agents struct {
+	records *record.Service
+	spared  map[string]bool
+}
+
+func (a *agents) Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error) {
+	if !a.spared[c.CallID] {
+		return false, nil
+	}
+	return true, a.records.Postpone(ctx, c, now, until)
+}
+
+// A call with which another process will go on is not ended, nor is its run, and both
+// are looked at again after a lease.
+func TestACallThatGoesOnIsSpared(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, works, watches *process) {
+		begin := func(r run.Run) record.Call {
+			c := record.Call{
+				CallID: works.records.NewID(ids.Agent), Origin: ids.Agent, UID: r.UID, ResultID: r.ResultID, Version: r.Version,
+				Toolset: "weather", Tool: "forecast", Input: json.RawMessage(`{"input":{}}`), Status: record.Executing, CreatedAt: works.clock(),
+			}
+			_, _, err := works.records.Begin(t.Context(), c, record.Once{})
+			require.NoError(t, err)
+			require.NoError(t, works.records.Hold(t.Context(), c, func(database.Tx) (any, error) { return struct{}{}, nil }))
+			return c
+		}
+		goesOn, ends := works.create(anna, "skill"), works.create(ben, "skill")
+		spared, lost := begin(goesOn), begin(ends)
+		a := &agents{watches.records, map[string]bool{spared.CallID: true}}
+		watches.keeper = lease.New(lease.Deps{
+			DB: watches.db, Runs: watches.runs, Calls: watches.records, Agents: a, Lease: leaseTime, Logger: slog.New(slog.DiscardHandler), Now: watches.clock,
+		})
+		for range 3 {
+			watches.pass(leaseTime + time.Second)
+			watches.reap()
+			require.Equal(t, record.Waiting, works.call(spared).Status)
+			require.Equal(t, run.Running, works.run(goesOn).Status)
+			require.Equal(t, record.Failed, works.call(lost).Status)
+			require.Equal(t, run.Failed, works.run(ends).Status)
+		}
+		expired, err := watches.records.Expired(t.Context(), watches.clock(), 10)
+		require.NoError(t, err)
+		require.Empty(t, expired, "it is not looked at before a lease has passed")
+		a.spared = nil
+		watches.pass(leaseTime + time.Second)
+		watches.reap()
+		require.Equal(t, record.Failed, works.call(spared).Status)
+		require.Equal(t, run.Failed, works.run(goesOn).Status)
+	})
 }
