@@ -7,11 +7,13 @@ import (
 	"github.com/portico-run/portico/modules/run"
 )
 
-// outside counts the user's programs that are executed outside now.
-func (repository) outside(h database.Handle, uid string) (int64, error) {
-	var n int64
-	err := executedOutside(database.Scoped(h, uid)).Model(&callRow{}).Count(&n).Error
-	return n, err
+// outside counts the user's programs that are executed outside now. A record is
+// looked up for each of the user's calls that execute: there may be very many that
+// have ended.
+func (repository) outside(h database.Handle, uid string) (n int64, err error) {
+	return n, database.Scoped(h, uid).Model(&executingRow{}).Where(`(SELECT c.lease_owner FROM tool_call_results c
+		WHERE c.uid = executing_calls.uid AND c.pk = executing_calls.call_pk AND c.status = ? AND c.deleted_at IS NULL) IN ?`,
+		Executing, []string{run.Outside, ending}).Count(&n).Error
 }
 
 // lockOutside reads the programs of a run that are executed outside now, or only

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,33 @@ func TestEveryIndexIsUsedAndNoQueryReadsTheWholeTable(t *testing.T) {
 	require.NoError(t, database.Unscoped(db.Read(t.Context())).
 		Raw("SELECT indexrelname FROM pg_stat_user_indexes WHERE relname = 'tool_call_results' AND idx_scan = 0").Scan(&unused).Error)
 	require.Empty(t, unused, "indexes that no query uses")
+}
+
+// A user may have very many calls that have ended. No query reads them all: its cost
+// would grow with every call that was ever made.
+func TestNoQueryReadsAllCallsOfAUser(t *testing.T) {
+	t.Parallel()
+	address := databasetest.URL(t, database.Postgres)
+	db, err := database.Open(t.Context(), database.Config{URL: address, MaxConnections: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	const calls = 20_000
+	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+		return database.Unscoped(tx.Handle).Exec(strings.ReplaceAll(manyCalls, "'u-' || n / 50 % 40", "'u-1'")).Error
+	}))
+	read := func() (rows int64) {
+		t.Helper()
+		g := database.Unscoped(db.Read(t.Context()))
+		require.NoError(t, g.Exec("SELECT pg_stat_force_next_flush()").Error)
+		require.NoError(t, g.Raw("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'tool_call_results'").Scan(&rows).Error)
+		return rows
+	}
+	before := read()
+	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+		record.AskEverything(t, tx, run.Ref{UID: "u-1", ResultID: "ar-1"}, "call-50", "call-98")
+		return nil
+	}))
+	all := read() - before
+	t.Logf("%d rows were read", all)
+	require.Less(t, all, int64(calls), "by all queries together, each of which was made eight times")
 }
