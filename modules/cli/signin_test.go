@@ -111,7 +111,7 @@ if child == 0:
 shown = b""
 for ask, word in ((b"Password: ", sys.argv[2]), (b"Once more: ", sys.argv[3])):
     while not shown.endswith(ask): shown += os.read(terminal, 1)
-    os.write(terminal, word.encode() + b"\n")
+    os.write(terminal, word.encode() + b"\r")
 try:
     while more := os.read(terminal, 1000): shown += more
 except OSError: pass # its end

@@ -70,17 +70,25 @@ func typed(cmd *cobra.Command) (string, error) {
 		}
 		return strings.TrimRight(line, "\r\n"), nil
 	}
+	// The terminal shows nothing from before the first question to after the last
+	// answer: whoever pastes is faster than a question.
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = term.Restore(int(in.Fd()), before) }() // it has gone
+	terminal := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in, cmd.ErrOrStderr()}, "")
 	var words [2]string
 	for i, ask := range []string{"Password: ", "Once more: "} {
-		if _, err := fmt.Fprint(cmd.ErrOrStderr(), ask); err != nil {
-			return "", err
+		if words[i], err = terminal.ReadPassword(ask); errors.Is(err, io.EOF) {
+			return "", errs.New(errs.Invalid, "No password was typed. Nothing was changed.")
 		}
-		word, err := term.ReadPassword(int(in.Fd()))
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr()) // the line that was not shown
 		if err != nil {
 			return "", err
 		}
-		words[i] = string(word)
 	}
 	if words[0] != words[1] {
 		return "", errs.New(errs.Invalid, "These are two passwords. Nothing was changed.")
