@@ -41,6 +41,11 @@ type waiting struct {
 	CallID, ParentID, Tool, Reason, State, Note, Host, Decision, DecidedBy string
 
 	Arguments, ChangedArguments json.RawMessage
+
+	Question *struct {
+		From, Message, URL string
+		Schema             json.RawMessage
+	}
 }
 
 // waits returns the approvals that wait, as soon as there are so many.

@@ -2,13 +2,16 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,10 +19,12 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/connector/mcp/hubtest"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // realServers are MCP servers that others wrote, by their names here.
@@ -102,6 +107,7 @@ func TestRealMCPServers(t *testing.T) {
 		keys = append(keys, s.Name)
 	}
 	s := serveOptions(t, environ(t, databasetest.URL(t, database.SQLite)), app.Options{Servers: d})
+	declined := s.declines()
 	o := s.run(map[string]any{"toolsets": keys, "code": `print(search_tools(""))`})
 	require.Equal(t, "completed", o.Status, o.Stderr)
 	for _, one := range servers {
@@ -149,6 +155,11 @@ func TestRealMCPServers(t *testing.T) {
 	failed := s.count("SELECT count(*) FROM tool_call_results WHERE ptc_call_id = ? AND status <> 'completed'", o.CallID)
 	require.LessOrEqual(t, failed, mayFail, "calls with made-up arguments")
 
+	for _, question := range declined() {
+		t.Logf("asked: %s", question)
+	}
+	require.NotEmpty(t, declined(), "servers that ask are asked for by their lines, too")
+
 	// What each SDK makes of a value arrives as that value.
 	o = s.run(map[string]any{"toolsets": keys, "code": `
 print(py__add(a=2, b=40), pylegacy__add(a=2, b=40), pyhttp__add(a=2), pyhttpold__add(a=2))
@@ -172,6 +183,45 @@ print([f["type"] for f in image["files"]])
 		"True", "True",
 		"['image/png']", "",
 	}, "\n"), o.Stdout)
+}
+
+// declines answers every question of a server with no, until the test ends, and
+// returns which there were.
+func (s *instance) declines() (questions func() []string) {
+	var mu sync.Mutex
+	var asked []string
+	ctx, cancel := context.WithCancel(s.t.Context())
+	who := s.first()
+	done := make(chan struct{})
+	s.t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			page, err := s.app.Approvals.Service.List(ctx, who, false, httpapi.PageQuery{Limit: 100})
+			if err != nil {
+				continue // it is asked again
+			}
+			for _, a := range page.Items {
+				if _, err := s.app.Approvals.Service.Decide(ctx, who, approval.Ruling{CallID: a.CallID, Decision: approval.Refuse}); err == nil && a.Question != nil {
+					mu.Lock()
+					asked = append(asked, a.Question.From+": "+a.Question.Message)
+					mu.Unlock()
+				}
+			}
+		}
+	}()
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(asked)
+	}
 }
 
 // mayFail is how many of the calls with made-up arguments the servers refuse

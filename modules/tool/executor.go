@@ -6,6 +6,7 @@ import (
 
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -50,6 +51,10 @@ type Invocation struct {
 	// Progress takes sentences about a call that takes long; nil where nobody
 	// watches.
 	Progress func(ctx context.Context, text string)
+	// Ask asks a person something in the middle of the call, whose time does not pass
+	// meanwhile; nil where nobody can be asked. It is called by one goroutine at a
+	// time, and has returned before the call does.
+	Ask func(ctx context.Context, q approval.Asked) (approval.Reply, error)
 }
 
 // Report says how a call goes that takes long.

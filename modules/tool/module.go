@@ -53,6 +53,8 @@ type Approvals interface {
 	Wait(ctx context.Context, q approval.Question, n approval.Need) (approval.Verdict, error)
 	// Continue is Wait for a call that another process made wait.
 	Continue(ctx context.Context, q approval.Question) (approval.Verdict, error)
+	// Ask makes a call wait for an answer to a question of its tool's.
+	Ask(ctx context.Context, q approval.Question, asked approval.Asked) (approval.Reply, error)
 }
 
 // Resources carries files into tools and out of them.

@@ -82,6 +82,10 @@ func (s *Service) ContinueForModel(ctx context.Context, a actor.Actor, callID st
 	if errors.Is(err, approval.ErrLeft) {
 		return record.Answer{}, err
 	}
+	if errors.Is(err, approval.ErrAsked) {
+		lost := record.Refuse(record.CodeInterrupted, "The process that made the call ended while it waited for an answer. The call had been sent, and may have had an effect.")
+		return s.records.Settle(context.WithoutCancel(ctx), c, lost, s.bill(chargeOf(c, false, 0)))
+	}
 	if err != nil {
 		return s.records.Settle(context.WithoutCancel(ctx), c, s.refused(ctx, c, err), s.bill(chargeOf(c, false, 0)))
 	}

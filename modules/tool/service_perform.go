@@ -64,10 +64,11 @@ func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Ans
 		return s.refused(unbounded, c, err), charge, nil
 	case err != nil:
 		return s.refused(ctx, c, err), charge, nil
-	case waited: // the time of the wait does not count
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(unbounded, left)
-		defer stop()
+	case waited || in.Toolset.Kind == toolset.MCP: // the time of a wait does not count
+		var c *clock
+		ctx, c = newClock(unbounded, left)
+		defer c.stop()
+		in.Ask = s.asking(unbounded, j, in, c)
 	}
 	if err := s.ready(ctx, j, &in); err != nil {
 		return s.refused(ctx, c, err), charge, nil
@@ -320,7 +321,7 @@ func (s *Service) price(ctx context.Context, c record.Call, in Invocation, raw j
 // ring a moment before the context's.
 func late(ctx context.Context) bool {
 	end, bounded := ctx.Deadline()
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) || bounded && ctx.Err() == nil && !time.Now().Before(end)
+	return errors.Is(context.Cause(ctx), context.DeadlineExceeded) || bounded && ctx.Err() == nil && !time.Now().Before(end)
 }
 
 func (s *Service) timedOut() record.Answer {

@@ -35,6 +35,7 @@ type approvalBody struct {
 	Host      string          `json:"host"`
 	Price     string          `json:"price"`
 	Reason    string          `json:"reason"`
+	Question  *approval.Asked `json:"question,omitempty"`
 	State     approval.State  `json:"state"`
 	Decision  string          `json:"decision"`
 	Note      string          `json:"note"`
@@ -45,7 +46,7 @@ type approvalBody struct {
 func toBody(a approval.Approval) approvalBody {
 	return approvalBody{
 		CallID: a.CallID, User: a.UID, ResultID: a.ResultID, Toolset: a.Toolset, Tool: a.Tool, Arguments: a.Arguments, Host: a.Host, Price: a.Price,
-		Reason: a.Reason, State: a.State, Decision: string(a.Decision), Note: a.Note, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
+		Reason: a.Reason, Question: a.Question, State: a.State, Decision: string(a.Decision), Note: a.Note, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
 	}
 }
 
@@ -112,6 +113,9 @@ func (c commands) print(a approval.Approval) error {
 	return c.Answer(b, c.Table("", func(w io.Writer) {
 		fmt.Fprintf(w, "call\t%s\nuser\t%s\ntool\t%s.%s\narguments\t%s\nhost\t%s\nprice\t%s\n", b.CallID, b.User, b.Toolset, b.Tool, b.Arguments, b.Host, b.Price)
 		fmt.Fprintf(w, "why\t%s\nstate\t%s\nuntil\t%s\nnote\t%s\n", b.Reason, b.State, shell.Moment(&b.ExpiresAt), b.Note)
+		if q := b.Question; q != nil {
+			fmt.Fprintf(w, "question\t%s\nanswer\t%s\npage\t%s\n", q.Message, q.Schema, q.URL)
+		}
 	}))
 }
 
@@ -133,7 +137,7 @@ func (c commands) allow() *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&run, "run", false, "allow the tool for the whole run, where it has to be allowed first")
 	cmd.Flags().StringVar(&pattern, "always", "", `allow such calls from now on: arguments as JSON, with "*" for any value`)
-	cmd.Flags().StringVar(&arguments, "arguments", "", "make the call with these arguments, as JSON")
+	cmd.Flags().StringVar(&arguments, "arguments", "", "make the call with these arguments, as JSON; where it asks a question, the answer")
 	return cmd
 }
 

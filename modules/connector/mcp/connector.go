@@ -20,6 +20,7 @@ import (
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
 	"github.com/portico-run/portico/modules/tool"
+	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/toolset"
 )
 
@@ -207,7 +208,7 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 	if err != nil {
 		return tool.Outcome{}, err
 	}
-	got, err := c.hub.Call(ctx, f.actor, f.server, hub.Call{Tool: in.Method.Endpoint, Arguments: arguments, Report: in.Report})
+	got, err := c.hub.Call(ctx, f.actor, f.server, hub.Call{Tool: in.Method.Endpoint, Arguments: arguments, Report: in.Report, Ask: asking(in)})
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return tool.Outcome{Failure: failure}, nil
 	}
@@ -215,6 +216,27 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 		return tool.Outcome{}, err
 	}
 	return tool.Outcome{Data: got.Data, Files: got.Files, WithFiles: shape(got)}, nil
+}
+
+// asking asks people what the server asks in the middle of a call; nil where nobody can
+// be asked.
+func asking(in tool.Invocation) func(ctx context.Context, q hub.Question) (hub.Reply, error) {
+	if in.Ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, q hub.Question) (hub.Reply, error) {
+		got, err := in.Ask(ctx, approval.Asked{From: "MCP server " + q.Server, Message: q.Message, Schema: q.Schema, URL: q.URL})
+		if err != nil {
+			return hub.Reply{}, err
+		}
+		switch got.State {
+		case approval.Allowed:
+			return hub.Reply{Action: hub.Accept, Content: got.Content}, nil
+		case approval.Refused:
+			return hub.Reply{Action: hub.Decline}, nil
+		}
+		return hub.Reply{Action: hub.Cancel}, nil
+	}
 }
 
 // shape says what a program gets of an answer with files: the file or the files

@@ -19,6 +19,23 @@ type approval struct {
 	CreatedAt, ExpiresAt                      time.Time
 	DecidedAt                                 *time.Time
 	DecidedBy, Decision, Note                 string
+	// Question is what the tool asks; nil where the call waits to be allowed.
+	Question *question
+}
+
+// question is what a tool asks in the middle of a call.
+type question struct {
+	From, Message, URL string
+	Schema             json.RawMessage
+}
+
+// Host is where the page is that the question wants visited.
+func (q question) Host() string {
+	u, err := url.Parse(q.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return u.Host
 }
 
 // Waiting reports whether it can be decided.
@@ -73,9 +90,9 @@ func (p *Pages) showApproval(v *Visit, view approvalView, typed url.Values, wron
 	if err := v.get(approvalsAPI+"/"+url.PathEscape(id), nil, &view.approval); err != nil {
 		return Answer{}, err
 	}
-	f := p.argumentsOf(v, view.Toolset, view.Tool)
+	f, begin := p.valuesOf(v, view.approval)
 	if typed == nil {
-		values, err := f.Values(view.Arguments)
+		values, err := f.Values(begin)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -83,6 +100,18 @@ func (p *Pages) showApproval(v *Visit, view approvalView, typed url.Values, wron
 	}
 	view.Change, view.Changes = f.View("change", typed, wrong), len(wrong) > 0
 	return Answer{Title: view.Toolset + "." + view.Tool, Template: "approval", Data: view, Status: status}, nil
+}
+
+// valuesOf is the form of what can be changed of a call that waits, and what is in it
+// at first: its arguments, or the answer to its question.
+func (p *Pages) valuesOf(v *Visit, a approval) (f *form.Form, begin json.RawMessage) {
+	if a.Question == nil {
+		return p.argumentsOf(v, a.Toolset, a.Tool), a.Arguments
+	}
+	if f, err := form.New(a.Question.Schema); err == nil {
+		return f, json.RawMessage("{}")
+	}
+	return p.anyObject, json.RawMessage("{}")
 }
 
 // argumentsOf is the form of a tool's arguments. A tool that is not described
@@ -117,7 +146,8 @@ func (p *Pages) decide(v *Visit) (Answer, error) {
 		if err := v.get(approvalsAPI+"/"+url.PathEscape(id), nil, &a); err != nil {
 			return Answer{}, err
 		}
-		arguments, wrong := p.argumentsOf(v, a.Toolset, a.Tool).Read(posted)
+		f, _ := p.valuesOf(v, a)
+		arguments, wrong := f.Read(posted)
 		if len(wrong) > 0 {
 			return p.showApproval(v, approvalView{}, posted, wrong, http.StatusUnprocessableEntity)
 		}

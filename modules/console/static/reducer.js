@@ -26,7 +26,10 @@ export function apply(run, id, event) {
   if (id <= run.seen) { run.dropped++; return "known"; }
   if (id > run.seen + 1) return "gap";
   run.seen = id;
-  if (event.call) call(run, event.call);
+  if (event.call) {
+    call(run, event.call);
+    if (event.event === "tool_call_waiting" && run.calls.has(event.call.callId)) run.calls.get(event.call.callId).asks = event.approval?.question?.message ?? "";
+  }
   else if (event.event === "log") {
     const of = event.toolCallMeta?.toolCallId ?? "";
     const text = event.log?.content ?? ""; // whole lines

@@ -256,14 +256,15 @@ function waiting() {
   if (key === waits) return;
   waits = key;
   $("waiting").replaceChildren(...now.slice(0, 10).map((c) => {
-    const made = el("article", { className: "approval", tabIndex: 0, "data-approval": c.callId }, el("strong", {}, icon("waiting"), " " + c.tool + " waits for you"), el("code", { textContent: brief(c.arguments) }));
+    const made = el("article", { className: "approval", tabIndex: 0, "data-approval": c.callId }, el("strong", {}, icon("waiting"), " " + c.tool + (c.asks ? " asks you" : " waits for you")), el("code", { textContent: c.asks || brief(c.arguments) }));
     const say = el("span", { role: "status" });
     const button = (name, decision, kind) => el("button", { type: "button", className: kind, textContent: name, onclick: () => decide(c.callId, decision, say) });
-    // Nobody allows here what is not shown whole.
+    // Nobody allows here what is not shown whole. A question is answered on its page.
     const cut = c.arguments.endsWith("…");
-    if (!cut) made.append(button("Allow", "allow", "primary"));
-    made.append(button("Refuse", "refuse", "danger"), el("a", { href: `${base}/approvals/${encodeURIComponent(c.callId)}`, textContent: cut ? "See all of it to allow it" : "Look closer" }), say);
-    made.addEventListener("keydown", (e) => { if (e.target === made && (e.key === "a" || e.key === "d")) { e.stopPropagation(); decide(c.callId, e.key === "a" ? "allow" : "refuse", say); } });
+    const whole = !c.asks && !cut;
+    if (whole) made.append(button("Allow", "allow", "primary"));
+    made.append(button(c.asks ? "Decline" : "Refuse", "refuse", "danger"), el("a", { href: `${base}/approvals/${encodeURIComponent(c.callId)}`, textContent: c.asks ? "Answer" : cut ? "See all of it to allow it" : "Look closer" }), say);
+    made.addEventListener("keydown", (e) => { if (e.target === made && (e.key === "a" && whole || e.key === "d")) { e.stopPropagation(); decide(c.callId, e.key === "a" ? "allow" : "refuse", say); } });
     return made;
   }));
 }

@@ -36,6 +36,16 @@ type Approval struct {
 	Reason    string `json:"reason,omitempty" doc:"Why the call waits, or was not allowed"`
 	Decision  string `json:"decision,omitempty" enum:"allow,allow_run,allow_always,refuse"`
 	ExpiresAt int64  `json:"expiresAt,omitempty" doc:"Milliseconds since 1970: when it is refused by itself"`
+	// Question is what the tool asks; absent where the call waits to be allowed.
+	Question *Question `json:"question,omitempty"`
+}
+
+// Question is what a tool asks a person in the middle of a call.
+type Question struct {
+	From    string          `json:"from" doc:"Who asks"`
+	Message string          `json:"message" doc:"The question, in the words of who asks"`
+	Schema  json.RawMessage `json:"schema,omitempty" documented:"type=object additionalProperties=true" doc:"What the answer looks like"`
+	URL     string          `json:"url,omitempty" doc:"A page to visit before the answer"`
 }
 
 // payload is what events about calls say beyond their records.

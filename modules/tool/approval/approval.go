@@ -24,13 +24,16 @@ type Approval struct {
 	// not known, and where it is nothing.
 	Host, Price string
 	Reason      string // why it waits
-	State       State
-	Decision    Decision
-	DecidedBy   string // the user; audit.Operator for an operator; empty where nobody did
-	Note        string // why it was refused, or not decided
-	CreatedAt   time.Time
-	ExpiresAt   time.Time
-	DecidedAt   time.Time // zero while it waits
+	// Question is what the tool asks; nil where the call waits to be allowed. Its
+	// answer is in Changed.
+	Question  *Asked
+	State     State
+	Decision  Decision
+	DecidedBy string // the user; audit.Operator for an operator; empty where nobody did
+	Note      string // why it was refused, or not decided
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	DecidedAt time.Time // zero while it waits
 }
 
 // Permission is what a user has allowed for later calls.
@@ -57,6 +60,12 @@ func (r approvalRow) approval() Approval {
 	}
 	if r.ChangedArguments != nil {
 		a.Changed = json.RawMessage(*r.ChangedArguments)
+	}
+	if r.Question != nil {
+		a.Question = &Asked{}
+		if json.Unmarshal([]byte(*r.Question), a.Question) != nil {
+			a.Question.Message = *r.Question // never shown as something else
+		}
 	}
 	if r.DecidedAt != nil {
 		a.DecidedAt = r.DecidedAt.UTC()

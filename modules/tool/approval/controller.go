@@ -60,6 +60,7 @@ type approvalBody struct {
 	Host      string          `json:"host,omitempty" doc:"Where it goes" example:"api.example.com"`
 	Price     string          `json:"price,omitempty" doc:"Credits that it costs at least; absent where it costs none" example:"0.02"`
 	Reason    string          `json:"reason" doc:"Why it waits"`
+	Question  *Asked          `json:"question,omitempty" doc:"What the tool asks, where the call waits for an answer and not to be allowed; the answer is in changedArguments"`
 	State     State           `json:"state" enum:"waiting,allowed,refused,expired"`
 	CreatedAt time.Time       `json:"createdAt"`
 	ExpiresAt time.Time       `json:"expiresAt" doc:"When it is refused by itself"`
@@ -72,7 +73,7 @@ type approvalBody struct {
 func toBody(a Approval) approvalBody {
 	b := approvalBody{
 		CallID: a.CallID, ResultID: a.ResultID, Version: a.Version, ParentID: a.ParentID, Line: a.Line, Toolset: a.Toolset, Tool: a.Tool,
-		Arguments: a.Arguments, Changed: a.Changed, Host: a.Host, Price: a.Price, Reason: a.Reason, State: a.State,
+		Arguments: a.Arguments, Changed: a.Changed, Host: a.Host, Price: a.Price, Reason: a.Reason, Question: a.Question, State: a.State,
 		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedBy: a.DecidedBy, Decision: a.Decision, Note: a.Note,
 	}
 	if !a.DecidedAt.IsZero() {
@@ -99,7 +100,7 @@ type decideInput struct {
 	Body struct {
 		CallID    string          `json:"callId" minLength:"1" maxLength:"128" doc:"The call"`
 		Decision  Decision        `json:"decision" enum:"allow,allow_run,allow_always,refuse"`
-		Arguments json.RawMessage `json:"arguments,omitempty" documented:"type=object|null additionalProperties=true" doc:"To make the call with others; they are checked against the tool's schema"`
+		Arguments json.RawMessage `json:"arguments,omitempty" documented:"type=object|null additionalProperties=true" doc:"To make the call with others; they are checked against the tool's schema. Where the call waits for an answer, the answer, as question.schema describes it"`
 		Pattern   json.RawMessage `json:"pattern,omitempty" documented:"type=object|null additionalProperties=true" doc:"With allow_always: which arguments, by name, with * for any value; exactly those of the call when left out"`
 		Reason    string          `json:"reason,omitempty" maxLength:"1000" doc:"For the program or the model whose call is refused"`
 	}

@@ -55,6 +55,8 @@ type Question struct {
 	// Leave is why the caller goes away where another process makes the call then; nil
 	// where none would.
 	Leave error
+
+	continued bool // another process made the call wait
 }
 
 // Need is what the policy wants of a call.

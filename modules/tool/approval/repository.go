@@ -36,6 +36,8 @@ type approvalRow struct {
 	DecidedAt        *time.Time
 	NotifyAt         *time.Time
 	NotifyAttempts   int
+	Round            int
+	Question         *string
 }
 
 // TableName implements gorm's Tabler.
@@ -72,9 +74,10 @@ func (repository) insert(tx database.Tx, row approvalRow) error {
 	return database.Unscoped(tx.Handle).Create(&row).Error
 }
 
+// find reads the last wait of a call.
 func (repository) find(h database.Handle, uid, callID string) (approvalRow, error) {
 	var row approvalRow
-	err := database.Scoped(h, uid).Where("call_id = ?", callID).Take(&row).Error
+	err := database.Scoped(h, uid).Where("call_id = ?", callID).Order("round DESC").Take(&row).Error
 	if errors.Is(err, database.ErrNotFound) {
 		err = ErrMissing.With(err)
 	}
@@ -89,6 +92,11 @@ func (repository) owner(h database.Handle, callID string) (string, error) {
 		err = ErrMissing.With(err)
 	}
 	return row.UID, err
+}
+
+// waits counts the waits of a call.
+func (repository) waits(h database.Handle, uid, callID string) (n int64, err error) {
+	return n, database.Scoped(h, uid).Model(&approvalRow{}).Where("call_id = ?", callID).Count(&n).Error
 }
 
 // waiting counts the calls of a user that wait.

@@ -16,12 +16,12 @@ func (repository) due(h database.Handle, now time.Time, limit int) (rows []appro
 // next is when another one is due; nil for never.
 func (repository) claim(tx database.Tx, row approvalRow, next *time.Time) (claimed bool, err error) {
 	q := database.Scoped(tx.Handle, row.UID).Model(&approvalRow{}).
-		Where("call_id = ? AND notify_attempts = ? AND notify_at IS NOT NULL", row.CallID, row.NotifyAttempts).
+		Where("pk = ? AND notify_attempts = ? AND notify_at IS NOT NULL", row.PK, row.NotifyAttempts).
 		Updates(map[string]any{"notify_at": next, "notify_attempts": row.NotifyAttempts + 1})
 	return q.RowsAffected == 1, q.Error
 }
 
 // told ends the attempts.
 func (repository) told(tx database.Tx, row approvalRow) error {
-	return database.Scoped(tx.Handle, row.UID).Model(&approvalRow{}).Where("call_id = ?", row.CallID).Update("notify_at", nil).Error
+	return database.Scoped(tx.Handle, row.UID).Model(&approvalRow{}).Where("pk = ?", row.PK).Update("notify_at", nil).Error
 }

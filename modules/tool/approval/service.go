@@ -47,6 +47,10 @@ var (
 	// ErrLeft says that a call waits on, and that another process makes it.
 	ErrLeft = errors.New("another process goes on with the call")
 
+	// ErrAsked says that a call waited for the answer to a question, which nobody
+	// wants any more.
+	ErrAsked = errors.New("the call waited for an answer")
+
 	errLate = errors.New("the approval is settled")
 )
 
@@ -127,12 +131,14 @@ type Verdict struct {
 // Where ctx ends for q.Leave, the call goes on waiting, for another process to
 // Continue, and Wait returns ErrLeft; so it does where another process has it already.
 func (s *Service) Wait(ctx context.Context, q Question, n Need) (Verdict, error) {
-	return s.wait(ctx, q, func() error { return s.hold(ctx, q, n) })
+	return s.wait(ctx, q, func() error { return s.hold(ctx, q, n, nil) })
 }
 
 // Continue is Wait for a call that waits already and is this process's now. Of q,
-// only the call and Leave are looked at.
+// only the call and Leave are looked at. It returns ErrAsked, and the call executes,
+// for one that waits for an answer: it had been sent, and whoever asked is gone.
 func (s *Service) Continue(ctx context.Context, q Question) (Verdict, error) {
+	q.continued = true
 	return s.wait(ctx, q, func() error { return nil })
 }
 
@@ -149,6 +155,9 @@ func (s *Service) wait(ctx context.Context, q Question, hold func() error) (Verd
 	defer done()
 	if err != nil {
 		return Verdict{}, err
+	}
+	if row.Question != nil {
+		return Verdict{}, errors.Join(ErrAsked, s.deps.Records.Take(ctx, q.Call, nil))
 	}
 	v := Verdict{State: row.State, Note: row.Note}
 	var input json.RawMessage
@@ -167,14 +176,15 @@ func (s *Service) wait(ctx context.Context, q Question, hold func() error) (Verd
 
 // hold notes that a call waits. A caller that goes away meanwhile does not end the
 // transaction: whether it was committed would not be known.
-func (s *Service) hold(ctx context.Context, q Question, n Need) error {
+func (s *Service) hold(ctx context.Context, q Question, n Need, asked *Asked) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	return s.deps.Records.Hold(ctx, q.Call, func(tx database.Tx) (any, error) { return s.open(tx, q, n) })
+	return s.deps.Records.Hold(ctx, q.Call, func(tx database.Tx) (any, error) { return s.open(tx, q, n, asked) })
 }
 
-// open writes the row of a call that begins to wait.
-func (s *Service) open(tx database.Tx, q Question, n Need) (any, error) {
+// open writes the row of a call that begins to wait: for an answer, or, without a
+// question, to be allowed.
+func (s *Service) open(tx database.Tx, q Question, n Need, asked *Asked) (any, error) {
 	waiting, err := s.rows.waiting(tx.Handle, q.Call.UID)
 	if err != nil {
 		return nil, err
@@ -186,11 +196,19 @@ func (s *Service) open(tx database.Tx, q Question, n Need) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	question, err := asked.text()
+	if err != nil {
+		return nil, err
+	}
+	round, err := s.nextRound(tx, q)
+	if err != nil {
+		return nil, err
+	}
 	now := s.deps.Now()
 	row := approvalRow{
 		CallID: q.Call.CallID, UID: q.Call.UID, ResultID: q.Call.ResultID, Version: q.Call.Version, ParentID: q.Call.ParentID, Line: q.Call.Line,
 		Toolset: q.Call.Toolset, Tool: q.Tool, Arguments: string(arguments), Host: q.Host, Price: q.Price, Reason: n.Reason,
-		State: Waiting, CreatedAt: now, ExpiresAt: now.Add(s.deps.Settings.Expiry),
+		State: Waiting, CreatedAt: now, ExpiresAt: now.Add(s.deps.Settings.Expiry), Round: round, Question: question,
 	}
 	if s.deps.Settings.Webhook != "" {
 		row.NotifyAt = &now
@@ -198,7 +216,7 @@ func (s *Service) open(tx database.Tx, q Question, n Need) (any, error) {
 			return nil, err
 		}
 	}
-	return said{approvalSaid{State: Waiting, Reason: row.Reason, ExpiresAt: row.ExpiresAt.UnixMilli()}}, s.rows.insert(tx, row)
+	return said{approvalSaid{State: Waiting, Reason: row.Reason, ExpiresAt: row.ExpiresAt.UnixMilli(), Question: asked}}, s.rows.insert(tx, row)
 }
 
 // said is what the events of a wait say.
@@ -211,6 +229,7 @@ type approvalSaid struct {
 	Reason    string   `json:"reason,omitempty"`
 	Decision  Decision `json:"decision,omitempty"`
 	ExpiresAt int64    `json:"expiresAt,omitempty"`
+	Question  *Asked   `json:"question,omitempty"`
 }
 
 // await returns the row of a call once it is settled. It settles it itself when
@@ -223,6 +242,9 @@ func (s *Service) await(ctx context.Context, q Question, woken <-chan struct{}) 
 		row, err := s.rows.find(s.deps.DB.Read(context.WithoutCancel(ctx)), q.Call.UID, q.Call.CallID)
 		if err != nil || row.State != Waiting {
 			return row, err
+		}
+		if row.Question != nil && q.continued {
+			return s.expire(ctx, row, noteGone)
 		}
 		if end == nil {
 			end = time.After(row.ExpiresAt.Sub(s.deps.Now()))

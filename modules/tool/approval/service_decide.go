@@ -111,6 +111,10 @@ func (r Ruling) validate() error {
 
 // ruled is what a ruling changes of a row, and the permission that it gives.
 func (s *Service) ruled(ctx context.Context, a actor.Actor, row approvalRow, r Ruling) (columns map[string]any, p *permissionRow, err error) {
+	if row.Question != nil {
+		columns, err = s.answered(row, r)
+		return columns, nil, err
+	}
 	if r.Decision == Refuse {
 		return map[string]any{"state": Refused, "decision": r.Decision, "note": cmp.Or(r.Reason, noReason)}, nil, nil
 	}

@@ -27,18 +27,27 @@ type Call struct {
 	// Report takes sentences about a call that takes long; nil where nobody
 	// watches.
 	Report func(ctx context.Context, text string)
+	// Ask asks a person what the server asks in the middle of the call; nil where
+	// nobody can be asked.
+	Ask func(ctx context.Context, q Question) (Reply, error)
 }
 
 // call is one that is in flight.
 type call struct {
 	Call
 
-	ctx    context.Context //nolint:containedctx // of the reports, which others make
-	extend func()
+	ctx     context.Context //nolint:containedctx // of the reports and questions, which others make
+	silence silence
+	secrets upstream.Secrets
+	server  string
+
+	answering sync.Mutex     // held while a person is asked
+	questions sync.WaitGroup // that are being answered
 
 	mu       sync.Mutex
 	reported time.Time
-	question string
+	question string // that nobody answered
+	asked    int
 	done     bool
 }
 
@@ -49,8 +58,10 @@ const reportEvery = 500 * time.Millisecond
 var errSilent = errors.New("the server is silent")
 
 // Call makes one call. What the server did wrong is an *upstream.Failure. A call
-// is sent once: nobody knows what one that failed has done. It ends with ctx, or
-// when the server is silent for longer than it may be; progress is no silence.
+// is sent once: nobody knows what one that failed has done; one that ends in a
+// question is sent again with the answer, as the protocol has it. It ends with ctx, or
+// when the server is silent for longer than it may be; progress is no silence, and
+// nor is a person who thinks.
 func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) (Answer, error) {
 	e := h.entry(a, s)
 	defer e.begin(h.deps.Now)()
@@ -60,17 +71,21 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 	}
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(h.settings.Call, func() { cancel(errSilent) })
-	defer timer.Stop()
-	one := &call{Call: c, ctx: ctx, extend: func() { timer.Reset(h.settings.Call) }}
+	one := &call{Call: c, ctx: within, secrets: secretsOf(e.current()), server: s.Name}
+	one.silence.begin(h.settings.Call, func() { cancel(errSilent) })
+	defer one.silence.end()
 	params := &mcp.CallToolParams{Name: c.Tool, Arguments: c.Arguments}
 	leave := conn.enter(one, params)
 	defer leave()
-	got, err := conn.CallTool(within, params)
+	got, err := one.make(within, conn, params)
+	late := errors.Is(context.Cause(within), errSilent)
+	cancel(nil) // of questions that the server does not wait for
 	question := one.end()
 	switch {
-	case err != nil && errors.Is(context.Cause(within), errSilent):
+	case err != nil && late:
 		return Answer{}, &upstream.Failure{Code: upstream.CodeTimeout, Message: fmt.Sprintf("MCP server %s did not answer within %s. The call was cancelled; it may have had an effect.", s.Name, h.settings.Call)}
+	case question != "" && (err == nil || said(err)):
+		return Answer{}, asked(s.Name, question, one)
 	case err != nil:
 		if unknownTool(err) {
 			h.changed(e)
@@ -81,8 +96,6 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 		return Answer{}, h.explain(e, err)
 	case got.NeedsInput():
 		return Answer{}, asked(s.Name, inputs(got), one)
-	case question != "":
-		return Answer{}, asked(s.Name, question, one)
 	}
 	e.works(h.deps.Now())
 	return h.answer(ctx, conn, got)
@@ -133,7 +146,7 @@ func (s *session) progress(p *mcp.ProgressNotificationParams) {
 	if c == nil {
 		return // it has ended already
 	}
-	c.extend()
+	c.silence.extend()
 	text := strings.TrimSpace(upstream.Limit(p.Message, upstream.MaxReason))
 	if p.Total > 0 {
 		text = strings.TrimSpace(fmt.Sprintf("%g of %g %s", p.Progress, p.Total, text))
@@ -157,10 +170,13 @@ func (c *call) report(text string, always bool) {
 	}
 }
 
-// end returns what the server asked meanwhile.
+// end returns what the server asked meanwhile and nobody answered.
 func (c *call) end() (question string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.done = true
+	c.mu.Unlock()
+	c.questions.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.question
 }

@@ -39,6 +39,12 @@ const (
 // answered with a message.
 const codeRejected = -32005
 
+// said reports whether an error is one that the server answered with.
+func said(err error) bool {
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && e.Code != codeRejected
+}
+
 // explain says why a server cannot be used, in words for the user. It quotes
 // nothing that may hold an address or a credential.
 func (h *Hub) explain(e *entry, err error) *upstream.Failure {

@@ -141,16 +141,18 @@ func (h *Hub) attempt(ctx context.Context, e *entry, version string) (*session, 
 	return s, nil
 }
 
-// client is the MCP client of one session. It offers servers nothing: no roots,
-// no sampling, no questions.
+// client is the MCP client of one session. It offers servers to ask people, and
+// nothing else: no roots, no sampling.
 func (h *Hub) client(s *session) *mcp.Client {
 	c := mcp.NewClient(&mcp.Implementation{Name: "portico", Version: "1"}, &mcp.ClientOptions{
-		Capabilities:                &mcp.ClientCapabilities{},
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
+			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+		}},
 		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { h.changed(s.entry) },
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress(r.Params) },
 	})
-	c.AddReceivingMiddleware(s.decline)
+	c.AddReceivingMiddleware(s.asks)
 	return c
 }
 

@@ -119,9 +119,11 @@ func (s *Server) hang(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToo
 	return nil, ctx.Err()
 }
 
+// ask asks a question, and returns the answer.
 func ask(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if len(r.Params.InputResponses) > 0 {
-		return Words("answered"), nil
+		text, err := json.Marshal(r.Params.InputResponses["q"])
+		return Words(string(text)), err
 	}
 	return &mcp.CallToolResult{RequestState: "state", InputRequests: mcp.InputRequestMap{
 		"q": &mcp.ElicitParams{Message: "Really delete all?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"yes":{"type":"boolean"}}}`)},
