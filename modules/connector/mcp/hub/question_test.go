@@ -118,8 +118,11 @@ func TestAServerThatAsksAndDies(t *testing.T) {
 	var ended error
 	_, failure := f.asks(hubtest.Listen(t, "test", of.Legacy()), "gone", func(ctx context.Context, _ hub.Question) (hub.Reply, error) {
 		close(began)
-		<-ctx.Done()
-		ended = ctx.Err()
+		select {
+		case <-ctx.Done():
+			ended = ctx.Err()
+		case <-time.After(20 * time.Second):
+		}
 		return hub.Reply{Action: hub.Cancel}, nil
 	})
 	require.NotNil(t, failure)
