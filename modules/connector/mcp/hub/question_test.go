@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +136,8 @@ func TestAQuestionOfWhichCall(t *testing.T) {
 	f, of := open(t, nil), hubtest.New()
 	both := make(chan struct{}, 2)
 	begun := make(chan struct{})
+	var asked sync.WaitGroup
+	asked.Add(2)
 	of.Add("confirm", anyObject, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		both <- struct{}{}
 		select {
@@ -142,7 +145,10 @@ func TestAQuestionOfWhichCall(t *testing.T) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if _, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Which?", RequestedSchema: json.RawMessage(`{"type":"object"}`)}); err != nil {
+		_, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Which?", RequestedSchema: json.RawMessage(`{"type":"object"}`)})
+		asked.Done() // the one that ends first leaves the other alone
+		asked.Wait()
+		if err != nil {
 			return nil, err
 		}
 		return hubtest.Words("answered"), nil
