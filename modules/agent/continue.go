@@ -63,8 +63,35 @@ func (s *Service) leave(ctx context.Context, r run.Run) {
 
 // madeCall is a call of the last answer that another process had begun.
 type madeCall struct {
-	record.Call
-	given string // what the model was given of it
+	callID string
+	waits  bool
+	text   string // for the model, where it has ended
+	failed error
+}
+
+// madeOf reads a call. given is what was written down of what the model was given,
+// which the process may not have come to.
+func madeOf(c record.Call, given string) (madeCall, error) {
+	m := madeCall{callID: c.CallID, waits: c.Status == record.Waiting}
+	if !c.Ended() {
+		return m, nil
+	}
+	answer, err := c.Answer()
+	if err != nil {
+		return m, err
+	}
+	if answer.Status != record.Success {
+		m.failed = errors.New(answer.Error)
+	}
+	switch {
+	case given != "" && given != answer.Error:
+		m.text = given
+	case c.Toolset == record.Builtin:
+		m.text = live.Words(answer.Data)
+	default:
+		m.text = string(answer.Data)
+	}
+	return m, nil
 }
 
 // earlier tells what became of the calls of an answer that another process had, and
@@ -75,15 +102,12 @@ func (o *offers) earlier(made map[string]madeCall) loop.Earlier {
 		switch {
 		case !ok:
 			return "", false, nil
-		case m.Status == record.Waiting:
-			text, err := o.calls.Continue(ctx, c, m.CallID)
+		case m.waits:
+			text, err := o.calls.Continue(ctx, c, m.callID)
 			return text, true, err
 		}
-		c.Recorded(m.CallID)
-		if m.Status == record.Failed {
-			return m.given, true, errors.New(m.Error)
-		}
-		return m.given, true, nil
+		c.Recorded(m.callID)
+		return m.text, true, m.failed
 	}
 }
 
@@ -119,7 +143,9 @@ func (s *Service) turnOf(ctx context.Context, r run.Ref) (checkpoint.Turn, map[s
 	made := map[string]madeCall{}
 	for providerID, shown := range turn.Last.Shown {
 		if c, ok := records[shown.CallID]; ok {
-			made[providerID] = madeCall{c, given[c.CallID]}
+			if made[providerID], err = madeOf(c, given[c.CallID]); err != nil {
+				return turn, nil, err
+			}
 		}
 	}
 	return turn, made, nil

@@ -90,7 +90,8 @@ func TestARunOutlivesItsProcess(t *testing.T) {
 - expect: ['{"saved":"four"}', "Save three notes"]
   output: [{text: "Three are saved."}]
 `)
-			env = environ(t, databasetest.URL(t, d), append(env, "TOOL_LEASE=3s")...)
+			url := databasetest.URL(t, d)
+			env = environ(t, url, append(env, "TOOL_LEASE=3s")...)
 			first := serveWith(t, env)
 			first.apply(t, files)
 			id := ids.New(ids.Run)
@@ -101,6 +102,10 @@ func TestARunOutlivesItsProcess(t *testing.T) {
 			waiting := first.waits(2)
 			require.Eventually(t, func() bool { return len(upstream.all()) == 1 }, time.Minute, 10*time.Millisecond)
 			first.stop()
+			// As if the process had died before it wrote down what the model was given.
+			require.NoError(t, databasetest.OpenURL(t, url, nil).InTx(t.Context(), func(tx database.Tx) error {
+				return database.Unscoped(tx.Handle).Exec("UPDATE action_messages SET content = '' WHERE type = 'tool'").Error
+			}))
 			second := serveWith(t, env)
 			second.key = first.key
 			for _, w := range second.waits(2) {

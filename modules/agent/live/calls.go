@@ -113,13 +113,13 @@ func (c *Calls) Perform(ctx context.Context, call loop.Call, toolset, name strin
 		c.Given(ctx, call, made.CallID, answer.Error)
 		return "", errors.New(answer.Error)
 	}
-	text := words(answer.Data)
+	text := Words(answer.Data)
 	c.Given(ctx, call, made.CallID, text)
 	return text, nil
 }
 
-// words is a text as it is, and anything else as JSON.
-func words(data json.RawMessage) string {
+// Words is a text as it is, and anything else as JSON.
+func Words(data json.RawMessage) string {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
 		return text

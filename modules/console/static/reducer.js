@@ -28,7 +28,7 @@ export function apply(run, id, event) {
   run.seen = id;
   if (event.call) {
     call(run, event.call);
-    if (event.event === "tool_call_waiting" && run.calls.has(event.call.callId)) run.calls.get(event.call.callId).asks = event.approval?.question?.message ?? "";
+    if (event.event === "tool_call_waiting" && run.calls.has(event.call.callId)) run.calls.get(event.call.callId).asks = event.approval?.question ? event.approval.question.message || "It asks a question." : "";
   }
   else if (event.event === "log") {
     const of = event.toolCallMeta?.toolCallId ?? "";
