@@ -172,6 +172,9 @@ func (s *Service) Spare(ctx context.Context, c record.Call, now, until time.Time
 	return true, s.deps.Records.Calls.Postpone(ctx, c, now, until)
 }
 
+// Forget drops what was kept of the turn of a run that has ended without this service.
+func (s *Service) Forget(tx database.Tx, r run.Ref) error { return s.deps.Records.Turns.Drop(tx, r) }
+
 // TakeOver goes on with runs whose process is gone, as far as there is room here.
 func (s *Service) TakeOver(ctx context.Context) error {
 	refs, err := s.deps.Records.Turns.Orphans(ctx, takeAtOnce)

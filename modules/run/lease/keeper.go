@@ -42,6 +42,8 @@ type Agents interface {
 	// Spare says that a process will go on with a call that waits for a person, and
 	// has it looked at again at another moment.
 	Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error)
+	// Forget says that a run has ended that no process will go on with.
+	Forget(tx database.Tx, r run.Ref) error
 }
 
 // Deps is what the package needs.
@@ -202,6 +204,11 @@ func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
 	err := k.db.InTx(ctx, func(tx database.Tx) error {
 		if n, err := k.calls.Executing(tx, r.Ref()); err != nil || n > 0 {
 			return err // after its calls, also those that wait
+		}
+		if k.agents != nil {
+			if err := k.agents.Forget(tx, r.Ref()); err != nil {
+				return err
+			}
 		}
 		return k.runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Failed, Errors: []string{cause}})
 	})

@@ -334,8 +334,14 @@ func until(t *testing.T, done func() bool) {
 
 // agents go on with some calls.
 type agents struct {
-	records *record.Service
-	spared  map[string]bool
+	records   *record.Service
+	spared    map[string]bool
+	forgotten []run.Ref
+}
+
+func (a *agents) Forget(_ database.Tx, r run.Ref) error {
+	a.forgotten = append(a.forgotten, r)
+	return nil
 }
 
 func (a *agents) Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error) {
@@ -362,7 +368,7 @@ func TestACallThatGoesOnIsSpared(t *testing.T) {
 		}
 		goesOn, ends := works.create(anna, "skill"), works.create(ben, "skill")
 		spared, lost := begin(goesOn), begin(ends)
-		a := &agents{watches.records, map[string]bool{spared.CallID: true}}
+		a := &agents{records: watches.records, spared: map[string]bool{spared.CallID: true}}
 		watches.keeper = lease.New(lease.Deps{
 			DB: watches.db, Runs: watches.runs, Calls: watches.records, Agents: a, Lease: leaseTime, Logger: slog.New(slog.DiscardHandler), Now: watches.clock,
 		})
@@ -373,6 +379,7 @@ func TestACallThatGoesOnIsSpared(t *testing.T) {
 			require.Equal(t, run.Running, works.run(goesOn).Status)
 			require.Equal(t, record.Failed, works.call(lost).Status)
 			require.Equal(t, run.Failed, works.run(ends).Status)
+			require.Equal(t, []run.Ref{ends.Ref()}, a.forgotten, "once, and only what has ended")
 		}
 		expired, err := watches.records.Expired(t.Context(), watches.clock(), 10)
 		require.NoError(t, err)

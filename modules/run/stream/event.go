@@ -42,7 +42,7 @@ type Approval struct {
 
 // Question is what a tool asks a person in the middle of a call.
 type Question struct {
-	From    string          `json:"from" doc:"Who asks"`
+	From    string          `json:"from" example:"MCP server booking" doc:"Who asks"`
 	Message string          `json:"message" doc:"The question, in the words of who asks"`
 	Schema  json.RawMessage `json:"schema,omitempty" documented:"type=object additionalProperties=true" doc:"What the answer looks like"`
 	URL     string          `json:"url,omitempty" doc:"A page to visit before the answer"`

@@ -17,7 +17,7 @@ import (
 // tool's, and may say anything.
 type Asked struct {
 	// From is the name of who asks.
-	From    string `json:"from" doc:"Who asks"`
+	From    string `json:"from" example:"MCP server booking" doc:"Who asks"`
 	Message string `json:"message" doc:"The question, in the words of who asks"`
 	// Schema describes the answer, an object of plain values; empty for none.
 	Schema json.RawMessage `json:"schema,omitempty" documented:"type=object additionalProperties=true" doc:"What the answer looks like"`
