@@ -44,6 +44,8 @@ func belongings() []belonging {
 		{table: "subscriptions", what: "subscriptions"},
 		{table: "composio_connections", what: "connected accounts (they stay at the provider)"},
 		{table: "toolsets", what: "installed toolsets"},
+		{table: "toolset_authorizations", what: "authorizations of toolsets that were begun"},
+		{table: "toolset_grants", what: "tokens for toolsets"},
 		{table: "mcp_authorizations", what: "authorizations of MCP servers that were begun"},
 		{table: "mcp_credentials", what: "credentials for MCP servers"},
 		{table: "mcp_lists", what: "lists of tools of MCP servers"},

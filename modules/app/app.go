@@ -36,8 +36,9 @@ import (
 	"github.com/portico-run/portico/modules/connector/mcp"
 	"github.com/portico-run/portico/modules/connector/mcp/api"
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth"
 	mcpserver "github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/oauth"
+	"github.com/portico-run/portico/modules/connector/oauth/connect"
 	"github.com/portico-run/portico/modules/console"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/knowledge"
@@ -125,9 +126,11 @@ type App struct {
 	MCP          *hub.Hub
 	Servers      *mcpserver.Service // what is stored of MCP servers
 
-	Authorizations *oauth.Service
-	API            *httpapi.API
-	Metrics        *telemetry.Metrics
+	// What users authorize this server for: MCP servers, and the APIs of toolsets.
+	Authorizations, Grants *oauth.Service
+
+	API     *httpapi.API
+	Metrics *telemetry.Metrics
 
 	egress    *egress.Client
 	upstreams *upstream.Caller
@@ -238,7 +241,7 @@ func (a *App) programs() *program.Module {
 
 func (a *App) register() {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), api.NewConnections(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}

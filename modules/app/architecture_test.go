@@ -180,7 +180,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"server.visible": "the user's own and everybody's, in one condition", "server.owned": "those of everybody have no user", "server.all": "operators list servers",
 		"server.insert": insert, "server.update": "the caller has found the owner's row", "server.remove": "the same",
 		"server.savePlaceholders": insert, "server.saveList": insert,
-		"oauth.saveGrant": insert, "oauth.saveWanted": insert, "oauth.insertFlow": insert, "oauth.flow": "who the user is follows from the state",
+		"oauth.save": insert, "oauth.held": shared, "oauth.forget": shared, "oauth.insertFlow": insert, "oauth.flow": "who the user is follows from the state",
 		"oauth.purge": "flows that are over, of all users", "oauth.registered": "this server as a client has no user", "oauth.saveClient": "the same", "oauth.forgetClient": "the same",
 		"rows.Marks": shared, "rows.MarksOf": shared, "rows.InsertMark": shared, "rows.DeleteMark": shared, "rows.DeleteMarks": shared,
 		"approval.insert": insert, "approval.insertPermission": insert, "approval.owner": "operators name an approval by its call",

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/billing/price"
@@ -20,8 +23,10 @@ func (a *App) kindsOfToolsets() ([]tool.Connector, error) {
 	clients, err := vendors.New(vendors.Deps{
 		Upstream: a.upstreams, Timeout: c.Tool.Timeout, Dollars: a.pricer.Dollars, ContentTokens: c.Tool.ContentTokens,
 	})
+	requests := rest.New(rest.Deps{Upstream: a.upstreams, Pricer: a.pricer, Grants: a.Grants, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout})
 	return append([]tool.Connector{
-		rest.New(rest.Deps{Upstream: a.upstreams, Pricer: a.pricer, Timeout: c.Tool.Timeout, MaxTimeout: c.Tool.MaxTimeout}),
+		requests,
+		rest.OAuth{Connector: requests},
 		clients,
 		composio.OAuth{Connector: a.composio},
 		composio.APIKey{Connector: a.composio},
@@ -43,6 +48,9 @@ func (a *App) outside(box *secretbox.Box) error {
 	a.composio = composio.New(composio.Deps{
 		DB: a.DB, Client: client, Pricer: a.pricer, Rates: a.Credits.Service, SharedUser: c.Composio.User, Logger: a.Logger,
 	})
+	a.Grants = a.authorizations(box, rest.Authorizations(), rest.Targets{Identify: func(ctx context.Context, who actor.Actor, key string) (toolset.Toolset, error) {
+		return a.Toolsets.Service.Identify(ctx, who, key)
+	}})
 	connectors, err := a.kindsOfToolsets()
 	if err != nil {
 		return err
@@ -59,7 +67,7 @@ func (a *App) outside(box *secretbox.Box) error {
 	}
 	a.Toolsets = toolset.New(toolset.Deps{DB: a.DB, Box: box, Kinds: kinds, Servers: servers, ExportServers: c.Tool.ExecuteMCP, Logger: a.Logger, Wake: a.Hub})
 	a.Installs = install.New(install.Deps{DB: a.DB, Box: box, Toolsets: a.Toolsets.Service, Kinds: kinds, Details: details{a}})
-	a.Inventory = store.New(store.Deps{DB: a.DB, Box: box, Connections: a.composio})
+	a.Inventory = store.New(store.Deps{DB: a.DB, Box: box, Connections: []store.Connections{a.composio, a.Grants}})
 	a.ToolsetFiles = file.New(file.Deps{Inventory: a.Inventory, Variables: a.Variables(), Pricer: a.pricer, Kinds: kinds})
 	a.Connections = composio.NewModule(a.composio, a.Installs.Service)
 	return nil

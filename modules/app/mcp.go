@@ -7,11 +7,12 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/connector/mcp"
+	"github.com/portico-run/portico/modules/connector/mcp/authorize"
 	"github.com/portico-run/portico/modules/connector/mcp/describe"
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth"
 	mcpserver "github.com/portico-run/portico/modules/connector/mcp/server"
 	"github.com/portico-run/portico/modules/connector/mcp/stdio"
+	"github.com/portico-run/portico/modules/connector/oauth"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -33,9 +34,9 @@ func (a *App) servers(box *secretbox.Box) (toolset.Servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Authorizations = oauth.New(oauth.Deps{DB: a.DB, Box: box, Client: a.egress, Servers: a.Servers, Endpoint: a.Config.Server.Endpoint, Wake: a.Hub, Logger: a.Logger})
+	a.Authorizations = a.authorizations(box, authorize.Kind(), authorize.Targets{Servers: a.Servers})
 	a.MCP = hub.New(hub.Deps{
-		Directory: directory, Authorizer: a.Authorizations, Client: a.egress, Processes: processes, Changed: mcp.Audit(a.DB, a.Logger), Logger: a.Logger,
+		Directory: directory, Authorizer: authorize.Authorizer{Grants: a.Authorizations}, Client: a.egress, Processes: processes, Changed: mcp.Audit(a.DB, a.Logger), Logger: a.Logger,
 		Settings: hub.Settings{
 			Connect: c.ConnectTimeout, List: c.ListTimeout, Call: c.CallTimeout, Idle: c.Idle, Refresh: c.Refresh,
 			ResponseCap: a.Config.Tool.ResponseCap, Connections: c.MaxConnections, PerUser: c.MaxPerUser,
@@ -44,6 +45,11 @@ func (a *App) servers(box *secretbox.Box) (toolset.Servers, error) {
 	a.hints = mcp.New(a.MCP)
 	a.executors[toolset.MCP] = tool.Executor(a.hints)
 	return a.hints, nil
+}
+
+// authorizations wires what users authorize this server for.
+func (a *App) authorizations(box *secretbox.Box, kind oauth.Kind, targets oauth.Targets) *oauth.Service {
+	return oauth.New(oauth.Deps{DB: a.DB, Box: box, Client: a.egress, Kind: kind, Targets: targets, Endpoint: a.Config.Server.Endpoint, Wake: a.Hub, Logger: a.Logger})
 }
 
 // MCPFiles is what files of MCP servers are brought into.

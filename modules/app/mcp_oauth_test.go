@@ -14,8 +14,8 @@ import (
 
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/mcp/describe"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/oauth/oauthtest"
 )
 
 // authorize has a user authorize the server at the MCP server docs, in a browser

@@ -102,7 +102,7 @@ func rows(s *instance) map[string]int {
 	counts := map[string]int{}
 	for _, table := range []string{
 		"users", "user_api_keys", "action_results", "action_messages", "tool_call_results", "run_events", "canvases", "credit_usages",
-		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files", "composio_connections", "audit_events", "credit_holds", "mcp_servers", "mcp_credentials", "mcp_authorizations",
+		"credit_recharges", "credit_debts", "toolsets", "toolset_inventory", "tool_methods", "code_sessions", "code_files", "code_executions", "drive_files", "composio_connections", "audit_events", "credit_holds", "mcp_servers", "mcp_credentials", "mcp_authorizations", "toolset_grants", "toolset_authorizations",
 	} {
 		counts[table] = s.count("SELECT count(*) FROM " + table)
 	}
@@ -174,7 +174,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 func TestCredentialsAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	public := []string{"/", "/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/auth/session", "/v1/auth/signup", "/v1/auth/ways", "/v1/auth/oidc/start", "/v1/auth/oidc/callback", "/v1/drive/file/shared", "/v1/mcp/connect/x", "/v1/mcp/oauth/callback", "/v1/mcp/oauth/client.json"}
+	public := []string{"/", "/healthz", "/readyz", "/metrics", "/docs", "/v1/health", "/v1/auth/cli/api-key/validate", "/v1/auth/session", "/v1/auth/signup", "/v1/auth/ways", "/v1/auth/oidc/start", "/v1/auth/oidc/callback", "/v1/drive/file/shared", "/v1/mcp/connect/x", "/v1/mcp/oauth/callback", "/v1/mcp/oauth/client.json", "/v1/tool/connect/x", "/v1/tool/oauth/callback/x"}
 	for _, op := range operations(document(t, s)) {
 		if slices.Contains(public, op.path) {
 			continue
@@ -276,6 +276,13 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/v1/action/" + o.ResultID + "/ticket", "", 200},
 		{"POST", "/v1/action/none/ticket", "", 404},
 		{"POST", "/v1/tool/composio/gmail/authorize", "", 503},
+		{"POST", "/v1/tool/authorizations/demo/connect", "", 400},
+		{"POST", "/v1/tool/authorizations/none/connect", "", 404},
+		{"POST", "/v1/tool/authorizations/demo/confirm", `{"code":"BCDF-GHJK"}`, 404},
+		{"POST", "/v1/tool/authorizations/demo/disconnect", "", 404},
+		{"GET", "/v1/tool/connect/demo", "", 200},
+		{"POST", "/v1/tool/connect/demo", "", 401},
+		{"GET", "/v1/tool/oauth/callback/demo?state=none", "", 404},
 		{"GET", "/v1/tool/composio/gmail/status", "", 503},
 		{"POST", "/v1/tool/composio/gmail/revoke", "", 404},
 		{"GET", "/v1/credit/balance", "", 200},

@@ -24,6 +24,10 @@ const (
 	// ClientCredentials gets tokens of OAuth 2 at the URL Name for the client
 	// Username with the secret Value, and presents them as bearer tokens.
 	ClientCredentials CredentialType = "clientCredentials"
+	// AuthorizationCode stands for tokens of OAuth 2 that each user authorizes this
+	// server for: at the URL Authorize, with the client Username and its secret Value,
+	// which is empty where it has none; Name is the URL that gives tokens.
+	AuthorizationCode CredentialType = "authorizationCode"
 	// Volcengine signs requests with the secret Value of the access key Username,
 	// for the region and service Name, as region/service.
 	Volcengine CredentialType = "volcengine"
@@ -38,13 +42,25 @@ type Credential struct {
 	Name     string // of the header, the query parameter or the cookie
 	Username string
 	Value    Secret
-	Scopes   string // of ClientCredentials, with blanks between
+	Scopes   string // of OAuth 2, with blanks between
+	// Authorize is where users of AuthorizationCode agree.
+	Authorize string
 	// Also are those that go with it. They have no Also.
 	Also []Credential
 }
 
 // None reports whether there is no credential.
 func (c Credential) None() bool { return c.Type == "" }
+
+// Bearer is the token that is presented; empty where none is.
+func (c Credential) Bearer() string {
+	for _, one := range append([]Credential{c}, c.Also...) {
+		if one.Type == Bearer {
+			return one.Value.Reveal()
+		}
+	}
+	return ""
+}
 
 // Secret is a text that shows itself only to who asks for it by Reveal.
 type Secret string
@@ -82,12 +98,13 @@ type stored struct {
 	Region      string         `json:"region,omitempty"`
 	Service     string         `json:"service,omitempty"`
 	Scopes      string         `json:"scopes,omitempty"`
+	Authorize   string         `json:"authorize,omitempty"`
 	Also        []stored       `json:"also,omitempty"`
 }
 
 // storedOf is the form of a credential of ours.
 func storedOf(c Credential) stored {
-	s := stored{Type: c.Type, Name: c.Name, Username: c.Username, Value: c.Value.Reveal(), Scopes: c.Scopes}
+	s := stored{Type: c.Type, Name: c.Name, Username: c.Username, Value: c.Value.Reveal(), Scopes: c.Scopes, Authorize: c.Authorize}
 	for _, more := range c.Also {
 		s.Also = append(s.Also, storedOf(more))
 	}
@@ -95,7 +112,7 @@ func storedOf(c Credential) stored {
 }
 
 func (s stored) credential() Credential {
-	c := Credential{Type: s.Type, Name: s.Name, Username: s.Username, Value: Secret(s.Value), Scopes: s.Scopes}
+	c := Credential{Type: s.Type, Name: s.Name, Username: s.Username, Value: Secret(s.Value), Scopes: s.Scopes, Authorize: s.Authorize}
 	for _, more := range s.Also {
 		c.Also = append(c.Also, more.credential())
 	}

@@ -38,6 +38,8 @@ type Accounts interface {
 	Connected(ctx context.Context, uid string) ([]string, error)
 	// HowTo tells a user how to connect one for a toolset.
 	HowTo(key string) string
+	// ConnectURL is the page on which a user does so; empty where there is none.
+	ConnectURL(key string) string
 }
 
 // Traits are what tells one kind of toolset from the others.

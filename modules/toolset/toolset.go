@@ -29,6 +29,10 @@ const (
 // another service.
 const TypeRegular = "regular"
 
+// TypeOAuth is the type of toolsets whose users authorize this server at the API
+// itself: their credential is an AuthorizationCode.
+const TypeOAuth = "oauth"
+
 // The types of Patterns. Those of regular toolsets are also what
 // toolsets.auth_type says of them.
 const (

@@ -21,6 +21,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		"Traits":      "says what a kind is",
 		"Form":        "says what a kind needs",
 		"HowTo":       "says what a user does",
+		"ConnectURL":  "there is none",
 		"PriceReader": "prices are the same for all users",
 		"Lost":        "the executor names the account's own user",
 		"Execute":     "takes what Method returned",

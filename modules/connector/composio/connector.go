@@ -59,6 +59,9 @@ func (OAuth) HowTo(key string) string {
 	return "Connect the account first: POST /v1/tool/composio/" + key + "/authorize."
 }
 
+// ConnectURL implements toolset.Accounts. Where to go is found out when a user asks.
+func (OAuth) ConnectURL(string) string { return "" }
+
 // Resolve implements toolset.Source.
 func (o OAuth) Resolve(ctx context.Context, a actor.Actor, e toolset.Entry) (toolset.Toolset, error) {
 	t, _, err := o.resolve(ctx, e)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -22,6 +21,8 @@ type Deps struct {
 	Upstream *upstream.Caller
 	// Pricer reads price lists.
 	Pricer *price.Pricer
+	// Grants are the tokens of users.
+	Grants Grants
 	// Timeout bounds a call of a method that names none, MaxTimeout any call.
 	Timeout, MaxTimeout time.Duration
 	// Now is the moment that signatures carry; nil for the wall clock.
@@ -54,42 +55,66 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	own := in.Credential
-	var failure *tool.Failure
-	if in.Credential, failure = c.signed(ctx, own, tokenNetworks(in.Toolset)); failure != nil {
-		return tool.Outcome{Failure: failure}, nil
-	}
-	sent, failure := c.graphqlCall(in)
+	p, failure := c.prepare(ctx, in, limit)
 	if failure != nil {
 		return failed(failure), nil
 	}
-	request, failure := newRequest(sent, c.deps.Now())
-	if failure != nil {
-		return tool.Outcome{Failure: failure}, nil
-	}
-	request.Limit = limit
-	request.Retries = upstream.DefaultRetries
-	if r := in.Method.Adapter.MaxRetries; r != nil {
-		request.Retries = *r
-	}
-	request.Harmless = in.Method.Adapter.Idempotent || slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE"}, in.Method.HTTPMethod)
-	secrets := append(secretsOf(in.Credential), secretsOf(own)...)
-	got, err := c.deps.Upstream.Do(ctx, request)
-	if got.Status == http.StatusUnauthorized {
-		c.forget(own)
+	got, err := c.deps.Upstream.Do(ctx, p.request)
+	if err == nil {
+		again, failure := c.refused(ctx, in, own, p.in.Credential.Bearer(), got)
+		if failure != nil {
+			return failed(failure), nil
+		}
+		if again { // once: what was refused had no effect
+			if p, failure = c.prepare(ctx, in, limit); failure != nil {
+				return failed(failure), nil
+			}
+			got, err = c.deps.Upstream.Do(ctx, p.request)
+		}
 	}
 	switch polling := in.Method.Adapter.Polling; {
 	case err != nil:
-		return broken(secrets, err)
+		return broken(p.secrets, err)
 	case polling != nil:
-		return tidy(in, task{c, in, *polling, request, secrets}.follow(whole, got)), nil
+		return tidy(in, task{c, p.in, *polling, p.request, p.secrets}.follow(whole, got)), nil
 	}
-	if f := checked(in.Credential, got); f != nil {
-		return failed(secrets.Scrub(f)), nil
+	if f := checked(p.in.Credential, got); f != nil {
+		return failed(p.secrets.Scrub(f)), nil
 	}
 	if g := in.Method.Adapter.GraphQL; g != nil {
-		return graphqlOutcome(*g, got, secrets), nil
+		return graphqlOutcome(*g, got, p.secrets), nil
 	}
-	return tidy(in, outcome(got, secrets)), nil
+	return tidy(in, outcome(got, p.secrets)), nil
+}
+
+// prepared is a call as it is sent.
+type prepared struct {
+	in      tool.Invocation // with tokens in place of what gets them
+	request upstream.Request
+	secrets upstream.Secrets
+}
+
+func (c *Connector) prepare(ctx context.Context, in tool.Invocation, limit time.Duration) (prepared, *tool.Failure) {
+	own := in.Credential
+	var failure *tool.Failure
+	if in.Credential, failure = c.signed(ctx, in, own); failure != nil {
+		return prepared{}, failure
+	}
+	p := prepared{in: in, secrets: append(secretsOf(in.Credential), secretsOf(own)...)}
+	sent, failure := c.graphqlCall(in)
+	if failure != nil {
+		return p, failure
+	}
+	if p.request, failure = newRequest(sent, c.deps.Now()); failure != nil {
+		return p, failure
+	}
+	p.request.Limit = limit
+	p.request.Retries = upstream.DefaultRetries
+	if r := in.Method.Adapter.MaxRetries; r != nil {
+		p.request.Retries = *r
+	}
+	p.request.Harmless = in.Method.Adapter.Idempotent || slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE"}, in.Method.HTTPMethod)
+	return p, nil
 }
 
 // tidy takes out of a result what the method's schema leaves out.
@@ -114,7 +139,7 @@ func secretsOf(c toolset.Credential) upstream.Secrets {
 	if c.Type == toolset.Basic {
 		s = append(s, base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.Value.Reveal())))
 	}
-	if c.Type == toolset.ClientCredentials {
+	if c.Type == toolset.ClientCredentials || c.Type == toolset.AuthorizationCode {
 		s = append(s, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.Username)+":"+url.QueryEscape(c.Value.Reveal()))))
 	}
 	if c.Type == toolset.Cookie && len(s) > 0 {

@@ -57,18 +57,24 @@ func (t *tokens) of(c toolset.Credential) *token {
 }
 
 // signed is a credential with tokens in place of what gets them.
-func (c *Connector) signed(ctx context.Context, credential toolset.Credential, allow []netip.Prefix) (toolset.Credential, *tool.Failure) {
-	if credential.Type == toolset.ClientCredentials {
-		value, failure := c.token(ctx, credential, allow)
-		if failure != nil {
-			return credential, failure
-		}
+func (c *Connector) signed(ctx context.Context, in tool.Invocation, credential toolset.Credential) (toolset.Credential, *tool.Failure) {
+	var value string
+	var failure *tool.Failure
+	switch credential.Type {
+	case toolset.ClientCredentials:
+		value, failure = c.token(ctx, credential, tokenNetworks(in.Toolset))
+	case toolset.AuthorizationCode:
+		value, failure = c.userToken(ctx, in, credential)
+	}
+	if failure != nil {
+		return credential, failure
+	}
+	if value != "" {
 		credential = toolset.Credential{Type: toolset.Bearer, Value: toolset.Secret(value), Also: credential.Also}
 	}
 	also := make([]toolset.Credential, len(credential.Also))
 	for i, more := range credential.Also {
-		var failure *tool.Failure
-		if also[i], failure = c.signed(ctx, more, allow); failure != nil {
+		if also[i], failure = c.signed(ctx, in, more); failure != nil {
 			return credential, failure
 		}
 	}

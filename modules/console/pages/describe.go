@@ -13,6 +13,7 @@ type toolset struct {
 	Key, Name, Description, Type, Domain string
 	State, Problem                       string
 	Toolset                              *instance
+	ConnectURL                           string // where a person connects the account that is needed
 	Health                               *struct{ Reason, ConnectURL string }
 	AuthPatterns                         []pattern
 	ConfigItems                          []form.Item

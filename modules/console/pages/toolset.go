@@ -154,6 +154,9 @@ func beginning(data json.RawMessage) (text string, cut bool) {
 // offer is the form in which a toolset is installed or changed; nil if nothing is
 // asked for.
 func (t toolset) offer() *installing {
+	if t.Type == typeOAuth {
+		return &installing{Account: t.Name}
+	}
 	i := &installing{Changes: t.Installed()}
 	credential, config, account := t.forms()
 	if account != "" {
@@ -270,6 +273,13 @@ func (p *Pages) removeToolset(v *Visit) (Answer, error) {
 // page shows where it leads and asks for a click.
 func (p *Pages) connect(v *Visit) (Answer, error) {
 	key := v.R.PathValue("key")
+	t, err := describe(v, key)
+	if err != nil {
+		return Answer{}, err
+	}
+	if t.Type == typeOAuth {
+		return Answer{Title: "Connect your account", Template: "leave", Data: t.ConnectURL}, nil
+	}
 	var begun struct{ RedirectURL string }
 	if err := v.send(http.MethodPost, "/v1/tool/composio/"+url.PathEscape(key)+"/authorize", map[string]any{}, &begun); err != nil {
 		return Answer{}, err
@@ -279,6 +289,14 @@ func (p *Pages) connect(v *Visit) (Answer, error) {
 
 func (p *Pages) disconnect(v *Visit) (Answer, error) {
 	key := v.R.PathValue("key")
-	err := v.send(http.MethodPost, "/v1/tool/composio/"+url.PathEscape(key)+"/revoke", map[string]any{}, nil)
+	t, err := describe(v, key)
+	if err != nil {
+		return Answer{}, err
+	}
+	route := "/v1/tool/composio/" + url.PathEscape(key) + "/revoke"
+	if t.Type == typeOAuth {
+		route = "/v1/tool/authorizations/" + url.PathEscape(key) + "/disconnect"
+	}
+	err = v.send(http.MethodPost, route, map[string]any{}, nil)
 	return Answer{To: "/toolsets/" + url.PathEscape(key)}, err
 }

@@ -38,6 +38,7 @@ type server struct {
 const (
 	typeBuiltin = "builtin"
 	typeMCP     = "mcp"
+	typeOAuth   = "oauth"
 )
 
 // card is one toolset in the list.

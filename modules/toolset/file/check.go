@@ -91,9 +91,10 @@ func (c *checker) check(s spec) item {
 	i.Egress = c.egress(s.Egress)
 	i.Approval = c.oneOf(s.Approval, "approval", "", "never", "first", "always")
 	c.installation(s, &i)
+	c.users(s, i)
 	c.schemas, c.compiled = c.sharedSchemas(s.Schemas), map[string]bool{}
 	i.Schemas = c.schemas
-	if kind, known := c.kinds.Offered(i.Type, i.Key); known && kind.Type != toolset.TypeRegular {
+	if kind, known := c.kinds.Offered(i.Type, i.Key); known && kind.Type != toolset.TypeRegular && kind.Type != toolset.TypeOAuth {
 		i.Prices = c.providedPrices(s)
 		if len(s.Methods) > 0 {
 			c.problem(s.line, "the tools of a toolset of type %s are listed by its provider, not here", i.Type)

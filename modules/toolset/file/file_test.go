@@ -49,7 +49,7 @@ func kinds(s *shelf) toolset.Kinds {
 	}
 	pricer := price.NewPricer(120 * money.Credit)
 	c := composio.New(composio.Deps{Client: composio.NewClient(composio.ClientDeps{}), Pricer: pricer, Rates: s})
-	return toolset.NewKinds(rest.New(rest.Deps{Pricer: pricer}), clients, composio.OAuth{Connector: c}, composio.APIKey{Connector: c})
+	return toolset.NewKinds(rest.New(rest.Deps{Pricer: pricer}), rest.OAuth{Connector: rest.New(rest.Deps{Pricer: pricer})}, clients, composio.OAuth{Connector: c}, composio.APIKey{Connector: c})
 }
 
 func service(s *shelf) *file.Service {
@@ -178,6 +178,7 @@ func TestWhatAFileMustNotSay(t *testing.T) {
 	t.Parallel()
 	const ok = "key: t, name: T, billing: 0, "
 	const method = "methods: [{name: m, endpoint: 'https://a.test'}], "
+	const code = "credential: {type: authorizationCode, username: a, name: 'https://a.test/token', authorize: 'https://a.test/agree'}"
 	for text, want := range map[string]string{
 		`[a, list]`: "f:1: must be a mapping with the keys key, name",
 		`{name: T, billing: 0, ` + method + `key: -x}`:                                                                                             `f:1: key "-x" must be up to 64 letters`,
@@ -191,6 +192,14 @@ func TestWhatAFileMustNotSay(t *testing.T) {
 		`{` + ok + method + `credential: {type: bearer}}`:                                                                                          "f:1: the credential has no value",
 		`{` + ok + method + `credential: {type: basic, value: x}}`:                                                                                 "f:1: a credential of type basic needs a username",
 		`{` + ok + method + `credential: {type: volcengine, username: a, name: cn, value: x}}`:                                                     "f:1: a credential of type volcengine needs a name such as cn-north-1/cv",
+		`{` + ok + method + `type: oauth}`:                                                                                                         "f:1: a toolset of the type oauth has one credential of type authorizationCode",
+		`{` + ok + method + code + `}`:                                                                                                             "f:1: a toolset with a credential of type authorizationCode has the type oauth",
+		`{` + ok + method + `type: oauth, global: false, ` + code + `}`:                                                                            "f:1: a toolset of the type oauth is everybody's",
+		`{` + ok + method + `type: oauth, authPatterns: [{type: oauth}], ` + code + `}`:                                                            "f:1: a toolset of the type oauth has no authPatterns",
+		`{` + ok + method + `type: oauth, ` + strings.Replace(code, "https://a.test/token", "http://a.test", 1) + `}`:                              "f:1: tokens of users are sent by https only",
+		`{` + ok + method + `type: oauth, ` + strings.Replace(code, "authorize", "scopes", 1) + `}`:                                                "f:1: a credential of type authorizationCode needs with authorize the URL where users agree",
+		`{` + ok + method + `credential: {type: bearer, value: x, authorize: y}}`:                                                                  "f:1: a credential of type bearer has no authorize",
+		`{` + ok + method + `credential: {type: clientCredentials, username: a, value: x}}`:                                                        "f:1: a credential of type clientCredentials needs as its name the URL that gives tokens",
 		`{` + ok + method + `credential: {value: "a\nb"}}`:                                                                                         "f:1: the credential holds a line break",
 		`{` + ok + method + `credential: {value: x, colour: red}}`:                                                                                 `f:1: unknown key "colour"; known are type, name, username, value`,
 		`{` + ok + method + `egress: {deny: [a]}}`:                                                                                                 `f:1: unknown key "deny"; known are allow`,

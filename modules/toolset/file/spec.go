@@ -74,6 +74,8 @@ type credentialSpec struct {
 	Username text `yaml:"username"`
 	Value    text `yaml:"value"`
 	Scopes   text `yaml:"scopes"`
+	// Authorize is where users agree, with authorizationCode.
+	Authorize text `yaml:"authorize"`
 
 	Also []*credentialSpec `yaml:"also"`
 
@@ -126,7 +128,7 @@ func (s *spec) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *credentialSpec) UnmarshalYAML(n *yaml.Node) error {
 	type plain credentialSpec
-	return s.keep(n, strict(n, (*plain)(s), "type", "name", "username", "value", "scopes", "also"))
+	return s.keep(n, strict(n, (*plain)(s), "type", "name", "username", "value", "scopes", "authorize", "also"))
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.

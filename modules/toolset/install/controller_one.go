@@ -31,6 +31,7 @@ type oneBody struct {
 	Domain      string        `json:"domain,omitempty"`
 	State       State         `json:"state" enum:"ready,available,needs_account,needs_key,off,broken" doc:"available: may be installed and needs nothing for that"`
 	Problem     string        `json:"problem,omitempty" doc:"Why it does not work, and what to do"`
+	ConnectURL  string        `json:"connectUrl,omitempty" doc:"The page on which a person connects the account that is needed"`
 	Toolset     *instanceBody `json:"toolset,omitempty" doc:"The toolset that the caller has, without its credential"`
 	Server      *Server       `json:"mcpServer,omitempty"`
 	Health      *ServerHealth `json:"health,omitempty" doc:"How an MCP server does for the caller"`
@@ -63,7 +64,7 @@ func (c controller) one(ctx context.Context, who actor.Actor, in *oneInput) (one
 		return oneBody{}, err
 	}
 	b := oneBody{
-		Key: one.Key, Name: one.Name, Type: one.Type, Description: one.Description, Domain: one.Domain, State: one.State, Problem: one.Problem,
+		Key: one.Key, Name: one.Name, Type: one.Type, Description: one.Description, Domain: one.Domain, State: one.State, Problem: one.Problem, ConnectURL: one.ConnectURL,
 		Server: one.Server, Health: one.Health, Patterns: append([]Pattern{}, one.Patterns...), Items: append([]Item{}, one.Items...), Tools: []oneTool{},
 	}
 	if one.Instance != nil {

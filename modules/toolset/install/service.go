@@ -97,6 +97,9 @@ func (s *Service) Install(ctx context.Context, a actor.Actor, in Upsert) (Instan
 // credentialOf checks and seals what the actor gives to authenticate.
 func (s *Service) credentialOf(ctx context.Context, a actor.Actor, item rows.Inventory, form Form, in Upsert) (authType string, sealed *string, err error) {
 	kind, _ := s.kinds.Offered(item.Type, item.Key)
+	if len(form.Patterns) == 0 && kind.Accounts != nil {
+		return "", nil, errBadUpsert.Do(fmt.Sprintf("Toolset %s is everybody's and is not installed. %s", item.Key, kind.Accounts.HowTo(item.Key)))
+	}
 	if len(form.Patterns) == 0 {
 		if len(in.AuthData) > 0 {
 			return "", nil, errBadUpsert.Do(fmt.Sprintf("Toolset %s takes no credential; leave authData out.", item.Key))

@@ -32,13 +32,16 @@ type One struct {
 	Key, Name, Type, Description, Domain string
 	State                                State
 	// Problem says why the toolset does not work, and what to do.
-	Problem  string
-	Instance *Instance     // that the user has; nil for none
-	Server   *Server       // nil unless it is an MCP server
-	Health   *ServerHealth // of that
-	Patterns []Pattern
-	Items    []Item
-	Tools    []OneTool
+	Problem string
+	// ConnectURL is the page on which a person connects the account that is needed;
+	// empty for none.
+	ConnectURL string
+	Instance   *Instance     // that the user has; nil for none
+	Server     *Server       // nil unless it is an MCP server
+	Health     *ServerHealth // of that
+	Patterns   []Pattern
+	Items      []Item
+	Tools      []OneTool
 
 	accounts toolset.Accounts
 }
@@ -151,7 +154,7 @@ func (s *Service) judge(ctx context.Context, a actor.Actor, one *One) error {
 			return err
 		}
 		if !slices.Contains(keys, one.Key) {
-			one.State, one.Problem = NeedsAccount, one.accounts.HowTo(one.Key)
+			one.State, one.Problem, one.ConnectURL = NeedsAccount, one.accounts.HowTo(one.Key), one.accounts.ConnectURL(one.Key)
 			return nil
 		}
 	}

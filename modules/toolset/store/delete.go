@@ -38,8 +38,14 @@ func (s *Service) Holdings(ctx context.Context, key string) (Holdings, error) {
 	if held.Installed, err = s.rows.CountInstalled(h, key); err != nil {
 		return held, err
 	}
-	held.Connected, err = s.connections.Held(h, key)
-	return held, err
+	for _, c := range s.connections {
+		n, err := c.Held(h, key)
+		if err != nil {
+			return held, err
+		}
+		held.Connected += n
+	}
+	return held, nil
 }
 
 // Deletable refuses, with a Conflict, to delete a toolset that is part of the
@@ -69,8 +75,10 @@ func (s *Service) Delete(ctx context.Context, key string) error {
 		if err := s.rows.DeleteMarks(tx, key); err != nil {
 			return err
 		}
-		if err := s.connections.Forget(tx, key, now); err != nil {
-			return err
+		for _, c := range s.connections {
+			if err := c.Forget(tx, key, now); err != nil {
+				return err
+			}
 		}
 		return audit.Write(tx, audit.Change{By: actor.Actor{UID: audit.Operator}, Action: "toolset.delete", Subject: key}, now)
 	})

@@ -51,7 +51,7 @@ func newFixture(t *testing.T, db *database.DB) *fixture {
 
 // service is a store with an encryption key of its own.
 func (f *fixture) service(box *secretbox.Box) *store.Service {
-	return store.New(store.Deps{DB: f.db, Box: box, Connections: f.users.Connector, Now: func() time.Time { return f.now }})
+	return store.New(store.Deps{DB: f.db, Box: box, Connections: []store.Connections{f.users.Connector}, Now: func() time.Time { return f.now }})
 }
 
 func otherBox(t *testing.T) *secretbox.Box {

@@ -14,7 +14,7 @@ type Deps struct {
 	DB  *database.DB
 	Box *secretbox.Box
 	// Connections are those of users to the services behind toolsets.
-	Connections Connections
+	Connections []Connections
 	Now         func() time.Time
 }
 
@@ -42,5 +42,5 @@ type Service struct {
 	now  func() time.Time
 	rows rows.Repository
 
-	connections Connections
+	connections []Connections
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/modules/connector/mcp/server"
 	"github.com/portico-run/portico/modules/connector/mcp/stdio"
 	"github.com/portico-run/portico/modules/connector/mcp/wire"
+	"github.com/portico-run/portico/modules/connector/oauth"
 )
 
 // Codes of failures that calls of MCP tools have besides those of any tool.
@@ -52,7 +53,7 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 	if f, ok := errors.AsType[*upstream.Failure](err); ok {
 		return f
 	}
-	if need, ok := errors.AsType[server.NeedsAuthorization](err); ok {
+	if need, ok := errors.AsType[oauth.Needed](err); ok {
 		return authNeeded(name, need.URL)
 	}
 	if _, ok := errors.AsType[wire.UnauthorizedError](err); ok {

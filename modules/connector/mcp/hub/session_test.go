@@ -26,6 +26,7 @@ import (
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
 	"github.com/portico-run/portico/modules/connector/mcp/hubtest"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/oauth"
 	"github.com/portico-run/portico/modules/sandbox/guest"
 )
 
@@ -267,7 +268,7 @@ func (needs) TokenSource(context.Context) (oauth2.TokenSource, error) {
 
 func (needs) Authorize(_ context.Context, _ *http.Request, r *http.Response) error {
 	_ = r.Body.Close()
-	return server.NeedsAuthorization{URL: "https://portico.example/connect/test"}
+	return oauth.Needed{URL: "https://portico.example/connect/test"}
 }
 
 // Where a person is needed, the failure has the address, and no call waits for it.

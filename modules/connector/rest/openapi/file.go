@@ -14,6 +14,7 @@ import (
 type file struct {
 	Key          string            `yaml:"key"`
 	Name         string            `yaml:"name"`
+	Type         string            `yaml:"type,omitempty"`
 	Domain       string            `yaml:"domain"`
 	Descriptions map[string]string `yaml:"descriptions,omitempty"`
 	Credential   *credential       `yaml:"credential,omitempty"`
@@ -29,12 +30,14 @@ type egress struct {
 }
 
 type credential struct {
-	Type     string       `yaml:"type"`
-	Name     string       `yaml:"name,omitempty"`
-	Username string       `yaml:"username,omitempty"`
-	Value    string       `yaml:"value"`
-	Scopes   string       `yaml:"scopes,omitempty"`
-	Also     []credential `yaml:"also,omitempty"`
+	Type     string `yaml:"type"`
+	Name     string `yaml:"name,omitempty"`
+	Username string `yaml:"username,omitempty"`
+	Value    string `yaml:"value"`
+	Scopes   string `yaml:"scopes,omitempty"`
+	// Authorize is where users agree, with authorizationCode.
+	Authorize string       `yaml:"authorize,omitempty"`
+	Also      []credential `yaml:"also,omitempty"`
 }
 
 type method struct {

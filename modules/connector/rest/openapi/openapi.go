@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/portico-run/portico/modules/toolset"
 )
 
 // Options say what becomes of a document.
@@ -245,6 +247,9 @@ func (c *converter) toolset() (file, error) {
 		return out, err
 	}
 	out.Credential = c.credential()
+	if ofUsers(c.credentials) {
+		out.Type = toolset.TypeOAuth
+	}
 	for _, op := range chosen {
 		if err := c.docs.ctx.Err(); err != nil {
 			return out, err

@@ -41,7 +41,7 @@ func applied(t *testing.T, made openapi.Toolset) store.Spec {
 		variables[match[1]] = "value-of-" + match[1]
 	}
 	var i inventory
-	files := file.New(file.Deps{Inventory: &i, Variables: variables, Pricer: price.NewPricer(120 * money.Credit), Kinds: toolset.NewKinds(rest.New(rest.Deps{}))})
+	files := file.New(file.Deps{Inventory: &i, Variables: variables, Pricer: price.NewPricer(120 * money.Credit), Kinds: toolset.NewKinds(rest.New(rest.Deps{}), rest.OAuth{Connector: rest.New(rest.Deps{})})})
 	_, err := files.Apply(t.Context(), []file.File{{Name: "made.yaml", Content: made.File}})
 	require.NoError(t, err, "%s", made.File)
 	for n, m := range i.specs[0].Methods {
@@ -243,13 +243,20 @@ func TestSecuritySchemes(t *testing.T) {
 	document := func(security string) string {
 		return head + `components: {securitySchemes: {
   key: {type: apiKey, in: cookie, name: sid}, id: {type: apiKey, in: header, name: X-Id}, basic: {type: http, scheme: basic}, token: {type: http, scheme: bearer}, digest: {type: http, scheme: digest},
-  client: {type: oauth2, flows: {clientCredentials: {tokenUrl: /token, scopes: {b: x, a: x}}}}, person: {type: oauth2, flows: {authorizationCode: {tokenUrl: 'https://a.example.com', scopes: {}}}}}}
+  client: {type: oauth2, flows: {clientCredentials: {tokenUrl: /token, scopes: {b: x, a: x}}}}, implicit: {type: oauth2, flows: {implicit: {authorizationUrl: /agree, scopes: {}}}},
+  person: {type: oauth2, flows: {authorizationCode: {authorizationUrl: '/agree?prompt=consent', tokenUrl: 'https://a.example.com/token', refreshUrl: 'https://a.example.com/again', scopes: {read: x, write: x, admin: x}}}}}}
 security: ` + security + `
-paths: {/a: {get: {operationId: a}}, /b: {get: {operationId: b}}, /open: {get: {operationId: open, security: []}}, /basic: {get: {operationId: basic, security: [{basic: []}]}}}
+paths: {/a: {get: {operationId: a}}, /b: {get: {operationId: b}},  /open: {get: {operationId: open, security: []}}, /basic: {get: {operationId: basic, security: [{basic: []}]}}}
 `
 	}
 	key := toolset.Credential{Type: "cookie", Name: "sid", Value: "value-of-TOOLSET_X_API_KEY"}
 	both := toolset.Credential{Type: "header", Name: "X-Id", Value: "value-of-TOOLSET_X_API_KEY", Also: []toolset.Credential{{Type: "cookie", Name: "sid", Value: "value-of-TOOLSET_X_KEY_API_KEY"}}}
+	person := func(scopes string) toolset.Credential {
+		return toolset.Credential{
+			Type: "authorizationCode", Name: "https://a.example.com/token", Authorize: "https://x.example.com/agree?prompt=consent",
+			Username: "value-of-TOOLSET_X_CLIENT_ID", Value: "value-of-TOOLSET_X_CLIENT_SECRET", Scopes: scopes,
+		}
+	}
 	for _, c := range []struct {
 		security string
 		o        openapi.Options
@@ -259,6 +266,9 @@ paths: {/a: {get: {operationId: a}}, /b: {get: {operationId: b}}, /open: {get: {
 		{"[{key: []}]", openapi.Options{}, key, 1},
 		{"[{key: [], id: []}]", openapi.Options{}, both, 1},
 		{"[{person: []}, {digest: []}, {key: []}]", openapi.Options{}, key, 1},
+		{"[{person: [read]}]", openapi.Options{}, person("read"), 1},
+		{"[{person: [write, read]}, {key: []}]", openapi.Options{Security: []string{"person"}}, person("read write"), 1},
+		{"[{person: []}]", openapi.Options{}, person(""), 1},
 		{"[{key: []}]", openapi.Options{Security: []string{"basic"}}, toolset.Credential{Type: "basic", Username: "value-of-TOOLSET_X_USER", Value: "value-of-TOOLSET_X_API_KEY"}, 2},
 		{"[{person: []}]", openapi.Options{Bearer: true}, toolset.Credential{Type: "bearer", Value: "value-of-TOOLSET_X_API_KEY"}, 0},
 		{"[{client: [a]}]", openapi.Options{}, toolset.Credential{Type: "clientCredentials", Name: "https://x.example.com/token", Username: "value-of-TOOLSET_X_CLIENT_ID", Value: "value-of-TOOLSET_X_CLIENT_SECRET", Scopes: "a b"}, 1},
@@ -266,10 +276,15 @@ paths: {/a: {get: {operationId: a}}, /b: {get: {operationId: b}}, /open: {get: {
 	} {
 		made, spec := imports(t, document(c.security), c.o)
 		require.Equal(t, &c.want, spec.Credential, c.security)
+		require.Equal(t, map[bool]string{true: "oauth", false: "regular"}[c.want.Type == "authorizationCode"], spec.Type)
 		require.Len(t, made.LeftOut, c.left, c.security)
 	}
-	made, _ := imports(t, document("[{person: []}]"), openapi.Options{})
+	made, _ := imports(t, document("[{implicit: []}]"), openapi.Options{})
 	require.Contains(t, made.LeftOut[0].Reason, "import the document with --bearer")
+	made, _ = imports(t, document("[{person: []}]"), openapi.Options{})
+	require.Contains(t, strings.Join(made.Notes, "\n"), "refreshes tokens at https://a.example.com/again")
+	made, _ = imports(t, document("[{person: []}, {key: []}]"), openapi.Options{})
+	require.Contains(t, strings.Join(made.Notes, "\n"), "with --security person each user has a token of their own")
 	for says, o := range map[string]openapi.Options{
 		"no security scheme": {Security: []string{"none"}}, "give one of them": {Security: []string{"key"}, Bearer: true}, "not one that toolsets know": {Security: []string{"digest"}},
 	} {

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -19,7 +20,9 @@ type scheme struct {
 // same reports whether two schemes put the same thing in the same place.
 func (s scheme) same(as scheme) bool {
 	a, b := s.credential, as.credential
-	bearer := func(t string) bool { return t == string(toolset.Bearer) || t == string(toolset.ClientCredentials) }
+	bearer := func(t string) bool {
+		return slices.Contains([]string{string(toolset.Bearer), string(toolset.ClientCredentials), string(toolset.AuthorizationCode)}, t)
+	}
 	if bearer(a.Type) && bearer(b.Type) {
 		return true
 	}
@@ -38,6 +41,7 @@ func (c *converter) secure(chosen []operation) error {
 	case len(c.options.Security) > 0:
 		made, err := c.schemes(c.options.Security)
 		c.credentials = made
+		c.scopes(chosen)
 		return err
 	}
 	var candidates [][]string
@@ -57,16 +61,45 @@ func (c *converter) secure(chosen []operation) error {
 			candidates = append(candidates, []string{name})
 		}
 	}
-	slices.SortStableFunc(candidates, func(a, b []string) int { return votes[strings.Join(b, "\x00")] - votes[strings.Join(a, "\x00")] })
+	var usable [][]scheme
+	count := map[string]int{}
 	for _, names := range candidates {
 		made, err := c.schemes(names)
-		if err == nil {
-			c.credentials = made
-			return nil
+		if err != nil {
+			c.note("%s", err)
+			continue
 		}
-		c.note("%s", err)
+		usable = append(usable, made)
+		count[keyOf(made)] = votes[strings.Join(names, "\x00")]
+	}
+	slices.SortStableFunc(usable, func(a, b []scheme) int { // what needs nobody's consent comes first
+		return cmp.Or(count[keyOf(b)]-count[keyOf(a)], order(ofUsers(a))-order(ofUsers(b)))
+	})
+	if len(usable) == 0 {
+		return nil
+	}
+	c.credentials = usable[0]
+	c.scopes(chosen)
+	if i := slices.IndexFunc(usable, ofUsers); i > 0 {
+		c.note("with --security %s each user has a token of their own", strings.ReplaceAll(keyOf(usable[i]), "\x00", ","))
 	}
 	return nil
+}
+
+func order(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}
+
+// keyOf tells sets of schemes apart.
+func keyOf(list []scheme) string {
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.name
+	}
+	return strings.Join(names, "\x00")
 }
 
 // declared are the security schemes of the document.
@@ -156,27 +189,72 @@ func (c *converter) present(name string, n node) (credential, error) {
 }
 
 // oauth is a scheme of OAuth 2: the server gets tokens itself where a client may
-// have them without a person.
+// have them without a person, else each user authorizes it.
 func (c *converter) oauth(name string, n node) (credential, error) {
 	flows := n.object("flows")
-	own := flows.object("clientCredentials")
+	client, code := flows.object("clientCredentials"), flows.object("authorizationCode")
 	if c.swagger {
 		flows = node{n.in, map[string]any{n.text("flow"): n.value}}
-		own = flows.object("application")
+		client, code = flows.object("application"), flows.object("accessCode")
 	}
-	if own.text("tokenUrl") == "" {
+	out := credential{Type: string(toolset.ClientCredentials), Name: client.text("tokenUrl"), Scopes: strings.Join(slices.Sorted(maps.Keys(client.object("scopes").value)), " ")}
+	if out.Name == "" {
+		out = credential{Type: string(toolset.AuthorizationCode), Name: code.text("tokenUrl"), Authorize: code.text("authorizationUrl")}
+	}
+	if out.Name == "" || out.Type == string(toolset.AuthorizationCode) && out.Authorize == "" {
 		return credential{}, fmt.Errorf(
-			"the security scheme %s needs the consent of a person (OAuth 2, %s): get a token there, and import the document with --bearer; TOOLSET_…_API_KEY is the token",
+			"the security scheme %s has no flow that this server knows (OAuth 2, %s): get a token there, and import the document with --bearer; TOOLSET_…_API_KEY is the token",
 			name, strings.Join(slices.Sorted(maps.Keys(flows.value)), ", "),
 		)
 	}
-	at, err := url.Parse(own.text("tokenUrl"))
-	base, wrong := url.Parse(c.domain + "/")
-	if err != nil || wrong != nil {
-		return credential{}, fmt.Errorf("the security scheme %s has no address for tokens", name)
+	if again := code.text("refreshUrl"); again != "" && again != out.Name && out.Authorize != "" {
+		c.note("the security scheme %s refreshes tokens at %s; they are refreshed where they are given", name, again)
 	}
-	at = base.ResolveReference(at)
-	return credential{Type: string(toolset.ClientCredentials), Name: at.String(), Scopes: strings.Join(slices.Sorted(maps.Keys(own.object("scopes").value)), " ")}, nil
+	for _, address := range []*string{&out.Name, &out.Authorize} {
+		if *address == "" {
+			continue
+		}
+		at, err := url.Parse(*address)
+		base, wrong := url.Parse(c.domain + "/")
+		if err != nil || wrong != nil {
+			return credential{}, fmt.Errorf("the address %q of the security scheme %s cannot be read", *address, name)
+		}
+		*address = base.ResolveReference(at).String()
+	}
+	return out, nil
+}
+
+// scopes has users asked for what the operations need that calls of the toolset
+// reach, and for no more.
+func (c *converter) scopes(chosen []operation) {
+	for i, s := range c.credentials {
+		if s.credential.Type != string(toolset.AuthorizationCode) {
+			continue
+		}
+		needed := map[string]bool{}
+		for _, op := range chosen {
+			if c.served(op) != nil {
+				continue
+			}
+			at := c.doc
+			if op.node.has("security") {
+				at = op.node
+			}
+			for _, v := range at.list("security") {
+				for _, scope := range at.of(v).list(s.name) {
+					if text, ok := scope.(string); ok && text != "" && !strings.ContainsAny(text, " \r\n") {
+						needed[text] = true
+					}
+				}
+			}
+		}
+		c.credentials[i].credential.Scopes = strings.Join(slices.Sorted(maps.Keys(needed)), " ")
+	}
+}
+
+// ofUsers reports whether a token of the user who calls is among them.
+func ofUsers(list []scheme) bool {
+	return slices.ContainsFunc(list, func(s scheme) bool { return s.credential.Type == string(toolset.AuthorizationCode) })
 }
 
 // credential is what the toolset's file says of its credential; nil for none.
@@ -197,7 +275,7 @@ func (c *converter) credential() *credential {
 		switch one.Type {
 		case string(toolset.Basic):
 			one.Username = "${" + prefix + "_USER}"
-		case string(toolset.ClientCredentials):
+		case string(toolset.ClientCredentials), string(toolset.AuthorizationCode):
 			one.Username, one.Value = "${"+prefix+"_CLIENT_ID}", "${"+prefix+"_CLIENT_SECRET}"
 		}
 		all = append(all, one)

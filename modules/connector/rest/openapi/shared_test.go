@@ -35,7 +35,7 @@ func stored(t testing.TB, made openapi.Toolset, err error) store.Spec {
 	var i inventory
 	files := file.New(file.Deps{
 		Inventory: &i, Variables: map[string]string{"TOOLSET_PETS_API_KEY": "k"}, Pricer: price.NewPricer(120 * money.Credit),
-		Kinds: toolset.NewKinds(rest.New(rest.Deps{})),
+		Kinds: toolset.NewKinds(rest.New(rest.Deps{}), rest.OAuth{Connector: rest.New(rest.Deps{})}),
 	})
 	_, err = files.Apply(t.Context(), []file.File{{Name: "made.yaml", Content: made.File}})
 	require.NoError(t, err, "%s", made.File)

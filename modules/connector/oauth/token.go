@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -76,6 +77,9 @@ func (s *Service) request(ctx context.Context, p place, endpoint string, c clien
 	var got issued
 	if err := json.Unmarshal(body, &got); err != nil {
 		return issued{}, fmt.Errorf("the answer of the token endpoint: %w", err)
+	}
+	if refused, ok := errors.AsType[errRefused](answered(status, body)); ok && got.Access == "" { // some answer so with 200
+		return issued{}, refused
 	}
 	if got.Access == "" || !strings.EqualFold(got.Type, "Bearer") {
 		return issued{}, fmt.Errorf("the token endpoint gave no bearer token but the type %q", line(got.Type, 40))

@@ -1,4 +1,5 @@
-package api
+// Package connect has the routes and pages on which people authorize Portico.
+package connect
 
 import (
 	"bytes"
@@ -14,69 +15,83 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth"
+	"github.com/portico-run/portico/modules/connector/oauth"
 )
 
-//go:embed connect.html
-var connectPage string
+//go:embed page.html
+var pageText string
 
 // Authenticator knows users by their credentials.
 type Authenticator interface {
 	Authenticate(ctx context.Context, c httpapi.Credentials) (actor.Actor, error)
 }
 
-// Connections is what users do to authorize this server at MCP servers.
+// Connections is what users do to authorize this server.
 type Connections struct {
 	service *oauth.Service
+	kind    oauth.Kind
 	users   Authenticator
 	secure  bool
 	page    *template.Template
 }
 
-// NewConnections wires the API. endpoint is where browsers reach this server.
-func NewConnections(s *oauth.Service, users Authenticator, endpoint string) *Connections {
+// New wires the API. endpoint is where browsers reach this server.
+func New(s *oauth.Service, users Authenticator, endpoint string) *Connections {
 	return &Connections{
-		service: s, users: users, secure: strings.HasPrefix(endpoint, "https://"), page: template.Must(template.New("").Parse(connectPage)),
+		service: s, kind: s.Kind(), users: users, secure: strings.HasPrefix(endpoint, "https://"), page: template.Must(template.New("").Parse(pageText)),
 	}
 }
 
 // Register adds the operations to the API.
 func (c *Connections) Register(api *httpapi.API) {
+	noun, short := c.kind.Noun, c.kind.Action
+	slug := strings.ReplaceAll(strings.ToLower(noun), " ", "-")
 	op := func(id, method, path, summary string, codes ...errs.Code) httpapi.Operation {
-		return httpapi.Operation{ID: id, Method: method, Path: path, Summary: summary, Tag: "mcp", Errors: codes}
+		return httpapi.Operation{ID: id, Method: method, Path: path, Summary: summary, Tag: c.kind.Tag, Errors: codes}
 	}
-	one := path + "/{name}"
-	connect := op("connect-mcp-server", http.MethodPost, one+"/connect", "Begin to authorize this server at an MCP server", errs.ToolsetMissing, errs.Conflict, errs.Unavailable)
+	one := c.kind.Routes + "/{name}"
+	connect := op("connect-"+slug, http.MethodPost, one+"/connect", "Begin to authorize this server for "+article(noun), errs.ToolsetMissing, errs.Conflict, errs.Unavailable)
 	connect.Description = "The answer sets a cookie, by which the browser is known when it comes back. A flow that ends in another browser shows a code there, which is sent to confirm."
 	connect.Raw = httpapi.Description{Answers: []any{httpapi.Envelope[begunBody]{}}}
 	api.Raw(connect, c.connect)
-	httpapi.Register(api, op("confirm-mcp-server", http.MethodPost, one+"/confirm", "Complete an authorization that ended in another browser", errs.ToolsetMissing, errs.NotFound), c.confirm)
-	httpapi.Register(api, op("disconnect-mcp-server", http.MethodPost, one+"/disconnect", "End the caller's authorization for an MCP server", errs.ToolsetMissing, errs.NotFound, errs.Conflict), c.disconnect)
+	httpapi.Register(api, op("confirm-"+slug, http.MethodPost, one+"/confirm", "Complete an authorization that ended in another browser", errs.ToolsetMissing, errs.NotFound), c.confirm)
+	httpapi.Register(api, op("disconnect-"+slug, http.MethodPost, one+"/disconnect", "End the caller's authorization for "+article(noun), errs.ToolsetMissing, errs.NotFound, errs.Conflict), c.disconnect)
 
-	page := httpapi.Description{Media: map[string]string{"text/html": "<!doctype html>…"}, Statuses: pages()}
 	public := func(o httpapi.Operation, d httpapi.Description) httpapi.Operation {
 		o.Access, o.Raw = httpapi.Public, d
 		return o
 	}
-	callback := page
-	callback.Input = callbackInput{}
-	api.Raw(public(op("mcp-oauth-callback", http.MethodGet, "/v1/mcp/oauth/callback", "Where authorization servers send browsers back to"), callback), c.callback)
-	document := public(op("mcp-oauth-client", http.MethodGet, "/v1/mcp/oauth/client.json", "What this server is as an OAuth client"), httpapi.Description{})
-	httpapi.RegisterPlain(api, document, func(context.Context, actor.Actor, *struct{}) (oauth.Document, error) {
-		return c.service.Document(), nil
-	})
-	redirecting := page
-	redirecting.Statuses = pages()
+	callback := httpapi.Description{Media: map[string]string{"text/html": "<!doctype html>…"}, Statuses: pages(), Input: callbackInput{}}
+	back := op(short+"-oauth-callback", http.MethodGet, c.kind.Path+"/oauth/callback", "Where authorization servers send browsers back to")
+	if c.kind.Fixed {
+		back.Path, callback.Input = back.Path+"/{name}", namedCallbackInput{}
+	} else {
+		document := public(op(short+"-oauth-client", http.MethodGet, c.kind.Path+"/oauth/client.json", "What this server is as an OAuth client"), httpapi.Description{})
+		httpapi.RegisterPlain(api, document, func(context.Context, actor.Actor, *struct{}) (oauth.Document, error) {
+			return c.service.Document(), nil
+		})
+	}
+	api.Raw(public(back, callback), c.callback)
+	redirecting := httpapi.Description{Media: callback.Media, Statuses: pages()}
 	redirecting.Statuses[http.StatusSeeOther] = "To the authorization server"
-	api.Raw(public(op("show-mcp-connect", http.MethodGet, "/v1/mcp/connect/{name}", "A page on which a person begins to authorize this server"), redirecting), c.show)
-	api.Raw(public(op("begin-mcp-connect", http.MethodPost, "/v1/mcp/connect/{name}", "What that page sends"), redirecting), c.begin)
+	page := c.kind.Path + "/connect/{name}"
+	api.Raw(public(op("show-"+short+"-connect", http.MethodGet, page, "A page on which a person begins to authorize this server"), redirecting), c.show)
+	api.Raw(public(op("begin-"+short+"-connect", http.MethodPost, page, "What that page sends"), redirecting), c.begin)
+}
+
+// article is a noun with its article.
+func article(noun string) string {
+	if strings.HasPrefix(noun, "M") { // em-see-pee
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // pages are the statuses of pages that say what went wrong.
 func pages() map[int]string {
 	return map[int]string{
 		http.StatusUnauthorized: "A page that asks for another key", http.StatusForbidden: "A page that says why not",
-		http.StatusNotFound: "A page that says that there is no such server or authorization", http.StatusConflict: "A page that says why this server cannot be authorized",
+		http.StatusNotFound: "A page that says that there is no such thing to authorize, or authorization", http.StatusConflict: "A page that says why this server cannot be authorized",
 		http.StatusServiceUnavailable: "A page that says that the authorization server does not answer",
 	}
 }
@@ -87,11 +102,11 @@ type begunBody struct {
 }
 
 // cookie is by what a browser is known that began a flow.
-const cookie = "portico_mcp_connect"
+func (c *Connections) cookie() string { return "portico_" + c.kind.Action + "_connect" }
 
 func (c *Connections) remember(w http.ResponseWriter, b oauth.Begun) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever browsers reach this server by https
-		Name: cookie, Value: b.Browser, Path: "/v1/mcp/oauth", Expires: b.Expires, HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
+		Name: c.cookie(), Value: b.Browser, Path: c.kind.Path + "/oauth", Expires: b.Expires, HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
 	})
 }
 
@@ -105,7 +120,7 @@ func (c *Connections) connect(w http.ResponseWriter, r *http.Request, who actor.
 }
 
 type confirmInput struct {
-	Name string `path:"name" maxLength:"64" doc:"Name of the server"`
+	Name string `path:"name" maxLength:"64" doc:"As tools have it"`
 	Body struct {
 		Code string `json:"code" minLength:"1" maxLength:"20" pattern:"^[A-Za-z0-9 -]+$" example:"BCDF-GHJK" doc:"As the page showed it"`
 	}
@@ -113,6 +128,10 @@ type confirmInput struct {
 
 func (c *Connections) confirm(ctx context.Context, who actor.Actor, in *confirmInput) (*httpapi.None, error) {
 	return nil, c.service.Confirm(ctx, who, in.Name, in.Body.Code)
+}
+
+type nameInput struct {
+	Name string `path:"name" maxLength:"64" doc:"As tools have it"`
 }
 
 func (c *Connections) disconnect(ctx context.Context, who actor.Actor, in *nameInput) (*httpapi.None, error) {
@@ -127,10 +146,18 @@ type callbackInput struct {
 	Description string `query:"error_description" example:"The user declined" doc:"The same in words"`
 }
 
+type namedCallbackInput struct {
+	Name string `path:"name" maxLength:"64" doc:"Whose authorization server answers"`
+
+	callbackInput
+}
+
 // shown is what a page says.
 type shown struct {
-	Title, Text, Server, Code string
-	Ask                       bool
+	Title, Text, Code string
+	// Confirm is the route that takes the code.
+	Confirm string
+	Ask     bool
 }
 
 // write answers with a page that loads nothing and is kept by nobody. It may hold
@@ -167,19 +194,19 @@ func (c *Connections) refuse(w http.ResponseWriter, err error, ask bool) error {
 func (c *Connections) callback(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
 	q := r.URL.Query()
 	browser := ""
-	if one, err := r.Cookie(cookie); err == nil {
+	if one, err := r.Cookie(c.cookie()); err == nil {
 		browser = one.Value
 	}
 	got, err := c.service.Callback(r.Context(), oauth.Answer{
-		State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), Description: q.Get("error_description"),
+		Name: r.PathValue("name"), State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), Description: q.Get("error_description"),
 	}, browser)
 	switch {
 	case err != nil:
 		return c.refuse(w, err, false)
 	case got.Code != "":
-		return c.write(w, http.StatusOK, shown{Title: "One more step", Text: fmt.Sprintf("MCP server %s is connected when you confirm it with this code.", got.Server), Server: got.Server, Code: got.Code[:4] + "-" + got.Code[4:]})
+		return c.write(w, http.StatusOK, shown{Title: "One more step", Text: fmt.Sprintf("The %s %s is connected when you confirm it with this code.", c.kind.Noun, got.Name), Confirm: c.kind.Routes + "/" + got.Name + "/confirm", Code: got.Code[:4] + "-" + got.Code[4:]})
 	}
-	return c.write(w, http.StatusOK, shown{Title: "Connected", Text: fmt.Sprintf("Portico may use MCP server %s for you. You can close this page.", got.Server)})
+	return c.write(w, http.StatusOK, shown{Title: "Connected", Text: fmt.Sprintf("Portico may use the %s %s for you. You can close this page.", c.kind.Noun, got.Name)})
 }
 
 // session is where a browser keeps its session token.
@@ -192,7 +219,7 @@ func (c *Connections) show(w http.ResponseWriter, r *http.Request, _ actor.Actor
 			return c.leave(w, r, who)
 		}
 	}
-	return c.write(w, http.StatusOK, shown{Title: "Connect an MCP server", Text: fmt.Sprintf("A program of yours needs your authorization for the MCP server %s. The page of that server comes next.", r.PathValue("name")), Ask: true})
+	return c.write(w, http.StatusOK, shown{Title: "Connect " + article(c.kind.Noun), Text: fmt.Sprintf("A program of yours needs your authorization for the %s %s. A page of the service itself comes next.", c.kind.Noun, r.PathValue("name")), Ask: true})
 }
 
 // maxForm bounds what the page sends, in bytes.

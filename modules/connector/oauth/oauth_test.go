@@ -19,9 +19,10 @@ import (
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/wake"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
+	"github.com/portico-run/portico/modules/connector/mcp/authorize"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/oauth"
+	"github.com/portico-run/portico/modules/connector/oauth/oauthtest"
 )
 
 func TestRows(t *testing.T) {
@@ -40,6 +41,9 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	system := map[string]string{
 		"ConnectURL": "an address, the same for all users",
 		"Document":   "describes this server",
+		"Kind":       "what the service is for",
+		"Connected":  "of toolsets; TestToolsetsAreConnected tries it",
+		"Held":       "counts for operators", "Forget": "operators delete toolsets",
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := oauthtest.Start(t, oauthtest.Settings{})
@@ -50,9 +54,19 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 		o, err := p.Callback(t.Context(), waiting, "")
 		require.NoError(t, err)
 		tries := map[string]func(t *testing.T){
-			"Authorizer": func(t *testing.T) {
+			"Token": func(t *testing.T) {
 				_, _, err := p.whoami(t.Context(), anna)
 				needed(t, err)
+			},
+			"Refused": func(t *testing.T) { // his token is his, and stays
+				of, err := authorize.Targets{Servers: p.servers}.Find(t.Context(), anna, "docs")
+				require.NoError(t, err)
+				his, err := p.Token(t.Context(), ben, of)
+				require.NoError(t, err)
+				needed(t, p.Refused(t.Context(), anna, of, oauth.Refusal{Token: his, Status: http.StatusUnauthorized}))
+				again, err := p.Token(t.Context(), ben, of)
+				require.NoError(t, err)
+				require.Equal(t, his, again)
 			},
 			"Disconnect": func(t *testing.T) {
 				require.Equal(t, errs.NotFound, errs.CodeOf(p.Disconnect(t.Context(), anna, "docs")))
@@ -314,7 +328,7 @@ func TestARefreshThatNobodyEndsIsTakenOver(t *testing.T) {
 		defer cancel()
 		of, err := p.servers.Find(t.Context(), anna, "docs")
 		require.NoError(t, err)
-		handler, err := p.Authorizer(t.Context(), anna, of)
+		handler, err := authorize.Authorizer{Grants: p}.Authorizer(t.Context(), anna, of)
 		require.NoError(t, err)
 		_, err = handler.TokenSource(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -369,7 +383,7 @@ func TestATokenOutlivesAnOutage(t *testing.T) {
 		p.later(time.Hour)
 		_, _, err = p.whoami(t.Context(), anna)
 		require.Error(t, err)
-		require.NotErrorAs(t, err, new(server.NeedsAuthorization))
+		require.NotErrorAs(t, err, new(oauth.Needed))
 		s.Break(false)
 		who, _, err = p.whoami(t.Context(), anna)
 		require.NoError(t, err)
@@ -504,7 +518,7 @@ func TestAnotherAddressDoesNotGetTheTokens(t *testing.T) {
 		require.NoError(t, err)
 		for address, allowed := range map[string]bool{of.URL: true, of.URL + "/below": true, of.URL + "other": false, strings.Replace(of.URL, "127.0.0.1", "127.0.0.2", 1): false} {
 			of.URL = address
-			handler, err := p.Authorizer(t.Context(), anna, of)
+			handler, err := authorize.Authorizer{Grants: p}.Authorizer(t.Context(), anna, of)
 			require.NoError(t, err)
 			_, err = handler.TokenSource(t.Context())
 			require.Equal(t, allowed, err == nil, address)

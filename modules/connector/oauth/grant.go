@@ -13,7 +13,6 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/modules/connector/mcp/server"
 )
 
 // grant is what a user has at a server, opened.
@@ -25,9 +24,14 @@ type grant struct {
 // none reports whether there are no tokens.
 func (g grant) none() bool { return g.Access == "" }
 
-// of reports whether the tokens were issued for a server as it is now: one whose
+// of reports whether the tokens were issued for a target as it is now: one whose
 // address has changed does not get those for the one before.
-func (g grant) of(s server.Server) bool { return covers(g.row.Resource, s.URL) }
+func (g grant) of(t Target) bool {
+	if t.fixed() {
+		return g.row.Resource == t.URL && g.row.Issuer == t.Endpoints.Token
+	}
+	return covers(g.row.Resource, t.URL)
+}
 
 // early is how long before its end a token is refreshed.
 const early = 30 * time.Second
@@ -48,21 +52,21 @@ func (s *Service) read(ctx context.Context, k key) (grant, error) {
 		return g, err
 	}
 	if err := s.open(*row.Tokens, &g.tokens); err != nil {
-		s.logger.ErrorContext(ctx, "the tokens of a user cannot be read; a new authorization is needed", "uid", k.uid, "server", k.server, "error", err)
+		s.logger.ErrorContext(ctx, "the tokens of a user cannot be read; a new authorization is needed", "uid", k.uid, s.kind.Noun, k.of, "error", err)
 		g.tokens = tokens{}
 	}
 	return g, nil
 }
 
 // fresh is what a user has at a server, refreshed if it is about to end.
-func (s *Service) fresh(ctx context.Context, of server.Server, k key) (grant, error) {
+func (s *Service) fresh(ctx context.Context, of Target, k key) (grant, error) {
 	g, err := s.grants.Get(ctx, k, func(ctx context.Context) (grant, error) { return s.read(ctx, k) })
 	if err != nil || g.none() || !g.of(of) || !g.ends(s.now()) {
 		return g, err
 	}
 	renewed, err := s.renew(ctx, of, k, g)
 	if err != nil && !g.ended(s.now()) && ctx.Err() == nil {
-		s.logger.WarnContext(ctx, "a token is not refreshed yet", "server", of.Name, "uid", k.uid, "error", err)
+		s.logger.WarnContext(ctx, "a token is not refreshed yet", s.kind.Noun, of.Name, "uid", k.uid, "error", err)
 		return g, nil
 	}
 	return renewed, err
@@ -85,7 +89,7 @@ const (
 // renew refreshes tokens once for all callers, in this process and in others. The
 // authorization server may take a refresh token once only, so that nobody may use
 // one while somebody else does, and a refresh that was begun is brought to its end.
-func (s *Service) renew(ctx context.Context, of server.Server, k key, g grant) (grant, error) {
+func (s *Service) renew(ctx context.Context, of Target, k key, g grant) (grant, error) {
 	if g.Refresh == "" {
 		return grant{row: g.row}, s.lose(ctx, g, of.Name, "the token has expired and cannot be refreshed")
 	}
@@ -118,12 +122,15 @@ func (s *Service) claim(ctx context.Context, g grant) (mine bool, err error) {
 }
 
 // exchangeRefresh asks for new tokens and stores them. The caller has the claim.
-func (s *Service) exchangeRefresh(ctx context.Context, of server.Server, k key, g grant) (grant, error) {
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {g.row.Resource}}
+func (s *Service) exchangeRefresh(ctx context.Context, of Target, k key, g grant) (grant, error) {
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}
+	if !of.fixed() {
+		form.Set("resource", g.row.Resource)
+	}
 	got, err := s.request(ctx, placeOf(of), g.Endpoint, g.Client, form)
 	if refused, ok := errors.AsType[errRefused](err); ok && (refused.Code == "invalid_grant" || refused.Code == "invalid_client" || refused.Code == "unauthorized_client") {
 		if refused.Code != "invalid_grant" && g.Client.Registered {
-			err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.forgetClient(tx, g.row.Issuer, s.redirectURI()) })
+			err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.forgetClient(tx, g.row.Issuer, s.callback()) })
 		} else {
 			err = nil
 		}
@@ -133,7 +140,7 @@ func (s *Service) exchangeRefresh(ctx context.Context, of server.Server, k key, 
 		release := s.db.InTx(ctx, func(tx database.Tx) error {
 			return s.rows.replace(tx, g.row, map[string]any{"refreshing_until": nil})
 		})
-		return grant{}, errors.Join(unavailable(of.Name, err), release)
+		return grant{}, errors.Join(s.unavailable(of.Name, err), release)
 	}
 	after := g.tokens
 	after.Access = got.Access
@@ -159,12 +166,12 @@ func (s *Service) exchangeRefresh(ctx context.Context, of server.Server, k key, 
 // lose forgets tokens that are not good any more. Its error is nil, or that of the
 // database.
 func (s *Service) lose(ctx context.Context, g grant, name, why string) error {
-	s.logger.InfoContext(ctx, "an authorization has ended", "server", name, "uid", g.row.UID, "reason", why)
+	s.logger.InfoContext(ctx, "an authorization has ended", s.kind.Noun, name, "uid", g.row.UID, "reason", why)
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.replace(tx, g.row, map[string]any{"tokens": nil, "expires_at": nil, "refreshing_until": nil, "version": ids.New("mc"), "updated_at": s.now()}); err != nil {
 			return err
 		}
-		return audit.Write(tx, audit.Change{By: actor.Actor{UID: g.row.UID}, Action: "mcp.lost", Subject: name}, s.now())
+		return audit.Write(tx, audit.Change{By: actor.Actor{UID: g.row.UID}, Action: s.kind.Action + ".lost", Subject: name}, s.now())
 	})
 	if errors.Is(err, errGone) {
 		return nil
@@ -173,10 +180,10 @@ func (s *Service) lose(ctx context.Context, g grant, name, why string) error {
 }
 
 // unavailable is an authorization server that does not do its work.
-func unavailable(name string, err error) error {
-	e := errs.Newf(errs.Unavailable, "The authorization server of MCP server %s does not answer as it should.", name)
+func (s *Service) unavailable(name string, err error) error {
+	e := errs.Newf(errs.Unavailable, "The authorization server of %s %s does not answer as it should.", s.kind.Noun, name)
 	if refused, ok := errors.AsType[errRefused](err); ok {
-		e = errs.Newf(errs.Unavailable, "The authorization server of MCP server %s refuses: %s.", name, strings.TrimSuffix(strings.TrimPrefix(refused.Error(), "the authorization server answered "), "."))
+		e = errs.Newf(errs.Unavailable, "The authorization server of %s %s refuses: %s.", s.kind.Noun, name, strings.TrimSuffix(strings.TrimPrefix(refused.Error(), "the authorization server answered "), "."))
 	}
 	return e.Do("Try again; if it stays, the operator finds the cause in the log.").With(err)
 }
@@ -184,7 +191,7 @@ func unavailable(name string, err error) error {
 // Disconnect ends the actor's authorization for a server: here, and at the
 // authorization server if that can be reached and has a way.
 func (s *Service) Disconnect(ctx context.Context, a actor.Actor, name string) error {
-	of, err := s.servers.Find(ctx, a, name)
+	of, err := s.targets.Find(ctx, a, name)
 	if err != nil {
 		return err
 	}
@@ -193,7 +200,7 @@ func (s *Service) Disconnect(ctx context.Context, a actor.Actor, name string) er
 		return err
 	}
 	if g.row.Tokens == nil {
-		return errs.Newf(errs.NotFound, "There is no authorization for MCP server %s.", name).Do("POST /v1/mcp/servers/" + name + "/connect begins one.")
+		return errs.Newf(errs.NotFound, "There is no authorization for %s %s.", s.kind.Noun, name).Do("POST " + s.kind.Routes + "/" + name + "/connect begins one.")
 	}
 	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.replace(tx, g.row, map[string]any{
@@ -201,10 +208,10 @@ func (s *Service) Disconnect(ctx context.Context, a actor.Actor, name string) er
 		}); err != nil {
 			return err
 		}
-		return audit.Write(tx, audit.Change{By: a, Action: "mcp.disconnect", Subject: name}, s.now())
+		return audit.Write(tx, audit.Change{By: a, Action: s.kind.Action + ".disconnect", Subject: name}, s.now())
 	})
 	if errors.Is(err, errGone) {
-		return errs.Newf(errs.Conflict, "The authorization for MCP server %s has just changed.", name).Do("Try again.")
+		return errs.Newf(errs.Conflict, "The authorization for %s %s has just changed.", s.kind.Noun, name).Do("Try again.")
 	}
 	if err != nil || g.none() || g.Revocation == "" {
 		return err
@@ -214,7 +221,7 @@ func (s *Service) Disconnect(ctx context.Context, a actor.Actor, name string) er
 		form = url.Values{"token": {g.Refresh}, "token_type_hint": {"refresh_token"}}
 	}
 	if _, _, err := s.post(ctx, placeOf(of), g.Revocation, g.Client, form); err != nil {
-		s.logger.WarnContext(ctx, "a token is not ended at the authorization server", "server", name, "error", err)
+		s.logger.WarnContext(ctx, "a token is not ended at the authorization server", s.kind.Noun, name, "error", err)
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package oauthtest is an MCP server that wants tokens, and the authorization
-// server that issues them: Ory Fosite, with what the protocol of MCP adds.
+// Package oauthtest is an MCP server and an API that want tokens, and the
+// authorization server that issues them: Ory Fosite, with what the protocol of MCP
+// adds.
 package oauthtest
 
 import (
@@ -38,6 +39,8 @@ type Settings struct {
 	Life time.Duration
 	// Issuer is what answers name in place of the issuer.
 	Issuer string
+	// API issues tokens for the API, which has no resource parameter.
+	API bool
 	// Slow is closed when token requests may be answered; nil answers at once.
 	Slow chan struct{}
 }
@@ -98,6 +101,7 @@ func Start(t testing.TB, s Settings) *Server {
 	mux.HandleFunc("POST "+s.Path+"/revoke", o.revoke)
 	mux.HandleFunc("GET "+resourcePath, o.resource)
 	mux.Handle("/mcp", o.protected())
+	mux.Handle("/api/", o.api())
 	return o
 }
 
@@ -149,6 +153,18 @@ func (s *Server) Know(t testing.TB, id, secret, redirect string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients[id] = c
+	if len(s.settings.Methods) == 1 {
+		s.clients[id] = &fosite.DefaultOpenIDConnectClient{DefaultClient: c, TokenEndpointAuthMethod: s.settings.Methods[0]}
+	}
+}
+
+// meant reports whether a request for tokens is about what this server issues them
+// for.
+func (s *Server) meant(form url.Values) bool {
+	if s.settings.API {
+		return !form.Has("resource")
+	}
+	return form.Get("resource") == s.URL
 }
 
 func (s *Server) count(what string) {
@@ -249,7 +265,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		s.provider.WriteAuthorizeError(ctx, w, ar, err)
 		return
 	}
-	if resource := r.URL.Query().Get("resource"); resource != s.URL {
+	if !s.meant(r.URL.Query()) {
 		s.provider.WriteAuthorizeError(ctx, w, ar, fosite.ErrInvalidRequest.WithHint("The resource is not this one."))
 		return
 	}
@@ -283,7 +299,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	request, err := s.provider.NewAccessRequest(ctx, r, session("", ""))
-	if err == nil && r.PostForm.Get("resource") != s.URL {
+	if err == nil && !s.meant(r.PostForm) {
 		err = fosite.ErrInvalidRequest.WithHint("The resource is not this one.")
 	}
 	if err != nil {
@@ -334,6 +350,16 @@ func (s *Server) RevokeAll(t testing.TB) {
 	t.Helper()
 	for _, id := range s.grants() {
 		if err := errors.Join(s.store.RevokeAccessToken(t.Context(), id), s.store.RevokeRefreshToken(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// EndTokens ends every token that is presented; those that refresh them stay.
+func (s *Server) EndTokens(t testing.TB) {
+	t.Helper()
+	for _, id := range s.grants() {
+		if err := s.store.RevokeAccessToken(t.Context(), id); err != nil && !errors.Is(err, fosite.ErrNotFound) {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/modules/connector/mcp/server"
 )
 
 // The ways in which a client shows a token endpoint that it is itself.
@@ -48,7 +47,7 @@ type Document struct {
 // Document is what this server serves as its client id.
 func (s *Service) Document() Document {
 	return Document{
-		ClientID: s.endpoint + clientPath, ClientName: "Portico", ClientURI: s.endpoint, RedirectURIs: []string{s.redirectURI()},
+		ClientID: s.endpoint + s.kind.Path + clientPath, ClientName: "Portico", ClientURI: s.endpoint, RedirectURIs: []string{s.callback()},
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, ApplicationType: "web", AuthMethod: methodNone,
 	}
 }
@@ -56,17 +55,17 @@ func (s *Service) Document() Document {
 // clientFor is this server at an authorization server: the client that was
 // registered by hand, else the document that this server serves, else one that is
 // registered now.
-func (s *Service) clientFor(ctx context.Context, of server.Server, m authority) (client, error) {
+func (s *Service) clientFor(ctx context.Context, of Target, m authority) (client, error) {
 	switch {
 	case of.Client.ID != "":
 		return client{ID: of.Client.ID, Secret: of.Client.Secret, Method: methodFor(m, of.Client.Secret)}, nil
 	case m.Documents && strings.HasPrefix(s.endpoint, "https://"):
-		return client{ID: s.endpoint + clientPath, Method: methodNone}, nil
+		return client{ID: s.endpoint + s.kind.Path + clientPath, Method: methodNone}, nil
 	case m.RegistrationEndpoint != "":
 		return s.registeredAt(ctx, placeOf(of), m)
 	}
 	return client{}, errs.Newf(errs.Conflict, "The authorization server of %s takes only clients that were registered by hand.", of.Name).
-		Do("Register one there with the redirect URI " + s.redirectURI() + " and give its id in the server's settings.")
+		Do("Register one there with the redirect URI " + s.redirectURI(of) + " and give its id in the server's settings.")
 }
 
 // methodFor is how a client with a secret presents it; basic where the server does
@@ -83,7 +82,7 @@ func methodFor(m authority, secret string) string {
 
 // registeredAt is the client that was registered at an issuer, or registers one.
 func (s *Service) registeredAt(ctx context.Context, p place, m authority) (client, error) {
-	row, err := s.rows.registered(s.db.Read(ctx), m.Issuer, s.redirectURI(), s.now())
+	row, err := s.rows.registered(s.db.Read(ctx), m.Issuer, s.callback(), s.now())
 	if err != nil {
 		return client{}, err
 	}
@@ -103,7 +102,7 @@ func (s *Service) registeredAt(ctx context.Context, p place, m authority) (clien
 		return client{}, err
 	}
 	return c, s.db.InTx(ctx, func(tx database.Tx) error {
-		return s.rows.saveClient(tx, clientRow{Issuer: m.Issuer, RedirectURI: s.redirectURI(), Client: sealed, ExpiresAt: expires, CreatedAt: s.now()})
+		return s.rows.saveClient(tx, clientRow{Issuer: m.Issuer, RedirectURI: s.callback(), Client: sealed, ExpiresAt: expires, CreatedAt: s.now()})
 	})
 }
 

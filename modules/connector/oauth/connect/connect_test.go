@@ -1,4 +1,4 @@
-package api_test
+package connect_test
 
 import (
 	"context"
@@ -22,10 +22,11 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/connector/connectortest"
-	"github.com/portico-run/portico/modules/connector/mcp/api"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
+	"github.com/portico-run/portico/modules/connector/mcp/authorize"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/oauth"
+	"github.com/portico-run/portico/modules/connector/oauth/connect"
+	"github.com/portico-run/portico/modules/connector/oauth/oauthtest"
 )
 
 // users know anna by a key and a session.
@@ -90,9 +91,9 @@ func start(t *testing.T, db *database.DB) (*oauthtest.Server, *oauth.Service, st
 		Name: "docs", Transport: server.HTTP, URL: upstream.URL, OAuth: true, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}))
 	const endpoint = "https://portico.test"
-	s := oauth.New(oauth.Deps{DB: db, Box: box, Client: client, Servers: servers, Endpoint: endpoint})
+	s := oauth.New(oauth.Deps{DB: db, Box: box, Client: client, Kind: authorize.Kind(), Targets: authorize.Targets{Servers: servers}, Endpoint: endpoint})
 	a := httpapi.New(httpapi.Deps{Auth: users{}, Logger: slog.New(slog.DiscardHandler), BodyLimit: 1 << 20, Endpoint: endpoint})
-	api.NewConnections(s, users{}, endpoint).Register(a)
+	connect.New(s, users{}, endpoint).Register(a)
 	web := httptest.NewServer(a)
 	t.Cleanup(web.Close)
 	return upstream, s, web.URL

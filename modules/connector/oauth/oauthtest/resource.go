@@ -15,6 +15,24 @@ import (
 
 const resourcePath = "/.well-known/oauth-protected-resource/mcp"
 
+// Document is the API's OpenAPI document.
+func (s *Server) Document() string {
+	return `openapi: 3.1.0
+info: {title: Notes, version: "1"}
+servers: [{url: ` + s.Server.URL + `/api}]
+components:
+  securitySchemes:
+    account:
+      type: oauth2
+      flows:
+        authorizationCode: {authorizationUrl: ` + s.Issuer + `/authorize, tokenUrl: ` + s.Issuer + `/token, scopes: {tools: Read, write: Write, offline_access: Stay}}
+security: [{account: [tools, offline_access]}]
+paths:
+  /me: {get: {operationId: me, summary: Says who asks., responses: {"200": {description: You}}}}
+  /notes: {post: {operationId: note, summary: Takes a note., responses: {"200": {description: Taken}}}}
+`
+}
+
 // resource describes the MCP server to clients.
 func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	if s.settings.NoMetadata {
@@ -75,6 +93,21 @@ func (s *Server) stepUp(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// api says who asks, and takes notes from those with the scope write.
+func (s *Server) api() http.Handler {
+	mux := http.NewServeMux()
+	says := func(w http.ResponseWriter, r *http.Request) {
+		info := auth.TokenInfoFromContext(r.Context())
+		answer(w, http.StatusOK, map[string]any{"user": info.UserID, "scopes": info.Scopes})
+	}
+	mux.HandleFunc("GET /api/me", says)
+	mux.HandleFunc("POST /api/notes", func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("X-Needs", "write")
+		s.stepUp(http.HandlerFunc(says)).ServeHTTP(w, r)
+	})
+	return counted{s, auth.RequireBearerToken(s.verify, nil)(mux)}
 }
 
 type counted struct {

@@ -22,7 +22,6 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/modules/connector/mcp/server"
 )
 
 // flowLife is how long a user may take.
@@ -32,8 +31,13 @@ const flowLife = 10 * time.Minute
 // known before the user leaves for it, so that the answer of another one is not
 // taken for its.
 type flow struct {
-	Server   string   `json:"server"`
-	Issuer   string   `json:"issuer"`
+	Server   string `json:"server"`
+	ID       string `json:"id"`
+	Redirect string `json:"redirect"`
+	Issuer   string `json:"issuer"`
+	// Fixed says that the issuer is not known: answers are told apart by where they
+	// come.
+	Fixed    bool     `json:"fixed,omitempty"`
 	Names    bool     `json:"namesItself,omitempty"`
 	Verifier string   `json:"verifier"`
 	Resource string   `json:"resource"`
@@ -54,22 +58,22 @@ type Begun struct {
 	Expires time.Time
 }
 
-// Connect begins the authorization of this server for the actor at an MCP server.
-// One that the actor began before for the same server ends.
+// Connect begins the authorization of this server for the actor at a target.
+// One that the actor began before for the same target ends.
 func (s *Service) Connect(ctx context.Context, a actor.Actor, name string) (Begun, error) {
-	of, err := s.servers.Find(ctx, a, name)
+	of, err := s.targets.Find(ctx, a, name)
 	if err != nil {
 		return Begun{}, err
 	}
 	if !of.OAuth {
-		return Begun{}, errs.Newf(errs.Invalid, "MCP server %s does not use OAuth.", name).Do("Nothing has to be authorized.")
+		return Begun{}, errs.Newf(errs.Invalid, "No authorization is needed for %s %s.", s.kind.Noun, name)
 	}
 	f, m, err := s.prepare(ctx, a, of)
 	if err != nil {
 		if _, ok := errors.AsType[*errs.Error](err); ok {
 			return Begun{}, err
 		}
-		return Begun{}, unavailable(name, err)
+		return Begun{}, s.unavailable(name, err)
 	}
 	state, browser := random(), random()
 	target, err := url.Parse(m.AuthorizationEndpoint)
@@ -78,10 +82,13 @@ func (s *Service) Connect(ctx context.Context, a actor.Actor, name string) (Begu
 	}
 	q := target.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": f.Tokens.Client.ID, "redirect_uri": s.redirectURI(), "state": state, "resource": f.Resource,
+		"response_type": "code", "client_id": f.Tokens.Client.ID, "redirect_uri": s.redirectURI(of), "state": state,
 		"code_challenge": oauth2.S256ChallengeFromVerifier(f.Verifier), "code_challenge_method": "S256",
 	} {
 		q.Set(name, value)
+	}
+	if !of.fixed() {
+		q.Set("resource", f.Resource)
 	}
 	if len(f.Scopes) > 0 {
 		q.Set("scope", strings.Join(f.Scopes, " "))
@@ -91,31 +98,23 @@ func (s *Service) Connect(ctx context.Context, a actor.Actor, name string) (Begu
 	if err != nil {
 		return Begun{}, err
 	}
-	row := flowRow{State: hashed(state), UID: a.UID, ServerPK: of.ID, Browser: hashed(browser), Flow: sealed, ExpiresAt: s.now().Add(flowLife)}
+	row := flowRow{State: hashed(state), UID: a.UID, Browser: hashed(browser), Flow: sealed, ExpiresAt: s.now().Add(flowLife)}
 	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.purge(tx, s.now()); err != nil {
 			return err
 		}
-		if err := s.rows.insertFlow(tx, row); err != nil {
+		if err := s.rows.insertFlow(tx, of.ID, row); err != nil {
 			return err
 		}
-		return audit.Write(tx, audit.Change{By: a, Action: "mcp.connect", Subject: name, Detail: map[string]string{"issuer": f.Issuer}}, s.now())
+		return audit.Write(tx, audit.Change{By: a, Action: s.kind.Action + ".connect", Subject: name, Detail: map[string]string{"issuer": f.Issuer}}, s.now())
 	})
 	return Begun{URL: target.String(), Browser: browser, Expires: row.ExpiresAt}, err
 }
 
 // prepare finds out where and as which client a user authorizes this server, and
 // for what.
-func (s *Service) prepare(ctx context.Context, a actor.Actor, of server.Server) (flow, authority, error) {
-	c, err := s.probe(ctx, of)
-	if err != nil {
-		return flow{}, authority{}, err
-	}
-	r, err := s.resource(ctx, of, c)
-	if err != nil {
-		return flow{}, authority{}, err
-	}
-	m, err := s.authority(ctx, placeOf(of), r.Issuer)
+func (s *Service) prepare(ctx context.Context, a actor.Actor, of Target) (flow, authority, error) {
+	r, m, err := s.discover(ctx, of)
 	if err != nil {
 		return flow{}, m, err
 	}
@@ -139,17 +138,42 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, of server.Server) 
 		scopes = union(scopes, []string{"offline_access"}) // a refresh token
 	}
 	return flow{
-		Server: of.Name, Issuer: m.Issuer, Names: m.NamesItself, Verifier: oauth2.GenerateVerifier(), Resource: r.ID, Scopes: scopes,
+		Server: of.Name, ID: fmt.Sprint(of.ID), Redirect: s.redirectURI(of), Fixed: of.fixed(), Issuer: m.Issuer, Names: m.NamesItself, Verifier: oauth2.GenerateVerifier(), Resource: r.ID, Scopes: scopes,
 		Tokens: tokens{Client: as, Endpoint: m.TokenEndpoint, Revocation: m.RevocationEndpoint},
 	}, m, nil
 }
 
+// discover finds the authorization server of a target.
+func (s *Service) discover(ctx context.Context, of Target) (resource, authority, error) {
+	if of.fixed() {
+		m := authority{Issuer: of.Endpoints.Token, AuthorizationEndpoint: of.Endpoints.Authorization, TokenEndpoint: of.Endpoints.Token}
+		p := placeOf(of)
+		return resource{ID: of.URL, Issuer: m.Issuer}, m, errors.Join(p.check("authorization endpoint", m.AuthorizationEndpoint), p.check("token endpoint", m.TokenEndpoint))
+	}
+	c, err := s.probe(ctx, of)
+	if err != nil {
+		return resource{}, authority{}, err
+	}
+	r, err := s.resource(ctx, of, c)
+	if err != nil {
+		return r, authority{}, err
+	}
+	m, err := s.authority(ctx, placeOf(of), r.Issuer)
+	return r, m, err
+}
+
 // Answer is what an authorization server sends a browser back with.
-type Answer struct{ State, Code, Issuer, Error, Description string }
+type Answer struct {
+	// Name is that of the target, where the address has it to which the browser was
+	// sent back.
+	Name string
+
+	State, Code, Issuer, Error, Description string
+}
 
 // Outcome is what became of a flow.
 type Outcome struct {
-	Server string
+	Name string
 	// Code is what the user sends to complete the flow; empty where it is complete.
 	Code string
 }
@@ -172,11 +196,11 @@ func (s *Service) Callback(ctx context.Context, in Answer, browser string) (Outc
 		return Outcome{}, err
 	}
 	a := actor.Actor{UID: row.UID, Scope: actor.Full}
-	of, err := s.servers.Find(ctx, a, f.Server)
+	of, err := s.targets.Find(ctx, a, f.Server)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if of.ID != row.ServerPK {
+	if fmt.Sprint(of.ID) != f.ID || f.Redirect != s.redirectURI(Target{Name: in.Name}) {
 		return Outcome{}, errNoFlow
 	}
 	// Whatever comes of it, a state is good for one answer.
@@ -187,24 +211,24 @@ func (s *Service) Callback(ctx context.Context, in Answer, browser string) (Outc
 		return Outcome{}, err
 	}
 	if err := s.exchange(ctx, of, &f, in.Code); err != nil {
-		return Outcome{}, unavailable(of.Name, err)
+		return Outcome{}, s.unavailable(of.Name, err)
 	}
 	if known {
-		return Outcome{Server: of.Name}, s.keep(ctx, a, row.ServerPK, f)
+		return Outcome{Name: of.Name}, s.keep(ctx, a, of.ID, f)
 	}
 	code := confirmation()
 	row.PK, row.Code, row.Attempts = 0, hashed(code), 0
 	if row.Flow, err = s.seal(f); err != nil {
 		return Outcome{}, err
 	}
-	err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.insertFlow(tx, row) })
-	return Outcome{Server: of.Name, Code: code}, err
+	err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.insertFlow(tx, of.ID, row) })
+	return Outcome{Name: of.Name, Code: code}, err
 }
 
 // accepts refuses an answer that is none, or that another issuer gave.
 func (f flow) accepts(in Answer) error {
 	switch {
-	case in.Issuer != "" && in.Issuer != f.Issuer, in.Issuer == "" && f.Names:
+	case !f.Fixed && in.Issuer != "" && in.Issuer != f.Issuer, in.Issuer == "" && f.Names:
 		return errs.New(errs.Forbidden, "The answer does not come from the authorization server that was asked.").Do("Begin again; tell the operator if it stays.").
 			With(fmt.Errorf("issuer %q, expected %q", in.Issuer, f.Issuer))
 	case in.Error != "":
@@ -217,13 +241,19 @@ func (f flow) accepts(in Answer) error {
 }
 
 // exchange turns a code into tokens.
-func (s *Service) exchange(ctx context.Context, of server.Server, f *flow, code string) error {
-	form := url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.redirectURI()}, "code_verifier": {f.Verifier}, "resource": {f.Resource},
+func (s *Service) exchange(ctx context.Context, of Target, f *flow, code string) error {
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}}
+	if !of.fixed() {
+		form.Set("resource", f.Resource)
 	}
 	got, err := s.request(ctx, placeOf(of), f.Tokens.Endpoint, f.Tokens.Client, form)
+	// Documents of APIs do not say how a client shows its secret.
+	if refused, ok := errors.AsType[errRefused](err); ok && refused.Code == "invalid_client" && of.fixed() && f.Tokens.Client.Method == methodBasic {
+		f.Tokens.Client.Method = methodPost
+		got, err = s.request(ctx, placeOf(of), f.Tokens.Endpoint, f.Tokens.Client, form)
+	}
 	if refused, ok := errors.AsType[errRefused](err); ok && refused.Code == "invalid_client" && f.Tokens.Client.Registered {
-		forgotten := s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.forgetClient(tx, f.Issuer, s.redirectURI()) })
+		forgotten := s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.forgetClient(tx, f.Issuer, s.callback()) })
 		return errors.Join(err, forgotten)
 	}
 	if err != nil {
@@ -235,20 +265,20 @@ func (s *Service) exchange(ctx context.Context, of server.Server, f *flow, code 
 }
 
 // keep stores the tokens of a flow that is complete.
-func (s *Service) keep(ctx context.Context, a actor.Actor, of int64, f flow) error {
+func (s *Service) keep(ctx context.Context, a actor.Actor, of any, f flow) error {
 	sealed, err := s.seal(f.Tokens)
 	if err != nil {
 		return err
 	}
 	return s.db.InTx(ctx, func(tx database.Tx) error {
 		row := grantRow{
-			ServerPK: of, UID: a.UID, Version: ids.New("mc"), Tokens: &sealed, Issuer: f.Issuer, Resource: f.Resource, Scopes: strings.Join(f.Granted, " "),
+			UID: a.UID, Version: ids.New("mc"), Tokens: &sealed, Issuer: f.Issuer, Resource: f.Resource, Scopes: strings.Join(f.Granted, " "),
 			ExpiresAt: f.Expires, UpdatedAt: s.now(),
 		}
-		if err := s.rows.saveGrant(tx, row); err != nil {
+		if err := s.rows.saveGrant(tx, of, row); err != nil {
 			return err
 		}
-		return audit.Write(tx, audit.Change{By: a, Action: "mcp.connected", Subject: f.Server, Detail: map[string]string{"issuer": f.Issuer, "scopes": row.Scopes}}, s.now())
+		return audit.Write(tx, audit.Change{By: a, Action: s.kind.Action + ".connected", Subject: f.Server, Detail: map[string]string{"issuer": f.Issuer, "scopes": row.Scopes}}, s.now())
 	})
 }
 
@@ -258,7 +288,7 @@ const maxAttempts = 5
 // Confirm completes a flow that another browser than the one that began it came
 // back from, with the code that the page showed.
 func (s *Service) Confirm(ctx context.Context, a actor.Actor, name, code string) error {
-	of, err := s.servers.Find(ctx, a, name)
+	of, err := s.targets.Find(ctx, a, name)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
-
-	"github.com/portico-run/portico/modules/connector/mcp/server"
 )
 
 // Limits of requests to authorization servers.
@@ -30,9 +28,9 @@ type place struct {
 	plain bool
 }
 
-// placeOf is the place of what belongs to an MCP server. http will do only where
-// the server's own address has it, which users cannot choose.
-func placeOf(s server.Server) place {
+// placeOf is the place of what belongs to a target. http will do only where its own
+// address has it, which users cannot choose.
+func placeOf(s Target) place {
 	return place{allow: s.Egress, plain: strings.HasPrefix(s.URL, "http:")}
 }
 
@@ -117,7 +115,7 @@ func challengeOf(h http.Header) challenge {
 }
 
 // probe asks a server without a token, for the challenge.
-func (s *Service) probe(ctx context.Context, of server.Server) (challenge, error) {
+func (s *Service) probe(ctx context.Context, of Target) (challenge, error) {
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"portico","version":"1"}}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, of.URL, strings.NewReader(hello))
 	if err != nil {
@@ -141,7 +139,7 @@ func (s *Service) probe(ctx context.Context, of server.Server) (challenge, error
 // resource finds what a server says about authorization: where its challenge
 // points, then at the well-known places. A server that says nothing is its own
 // authorization server, as the first revisions of the protocol had it.
-func (s *Service) resource(ctx context.Context, of server.Server, c challenge) (resource, error) {
+func (s *Service) resource(ctx context.Context, of Target, c challenge) (resource, error) {
 	p := placeOf(of)
 	for _, address := range resourcePlaces(of.URL, c.metadata) {
 		var m oauthex.ProtectedResourceMetadata

@@ -20,9 +20,10 @@ import (
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/connector/connectortest"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth"
-	"github.com/portico-run/portico/modules/connector/mcp/oauth/oauthtest"
+	"github.com/portico-run/portico/modules/connector/mcp/authorize"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
+	"github.com/portico-run/portico/modules/connector/oauth"
+	"github.com/portico-run/portico/modules/connector/oauth/oauthtest"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
@@ -64,7 +65,7 @@ func start(t *testing.T, db *database.DB, hub *wake.Hub) *process {
 	p := &process{egress: egress.New(egress.Config{})}
 	t.Cleanup(p.egress.Close)
 	p.servers = server.New(server.Deps{DB: db, Box: box, Wake: hub, Settings: server.Settings{PerUser: 5}})
-	p.Service = oauth.New(oauth.Deps{DB: db, Box: box, Client: p.egress, Servers: p.servers, Endpoint: endpoint, Wake: hub, Now: p.now})
+	p.Service = oauth.New(oauth.Deps{DB: db, Box: box, Client: p.egress, Kind: authorize.Kind(), Targets: authorize.Targets{Servers: p.servers}, Endpoint: endpoint, Wake: hub, Now: p.now})
 	return p
 }
 
@@ -95,7 +96,7 @@ func (p *process) connect(t *testing.T, s *oauthtest.Server, a actor.Actor) url.
 	b, answer, asked := p.begin(t, s, a)
 	o, err := p.Callback(t.Context(), answer, b.Browser)
 	require.NoError(t, err)
-	require.Equal(t, oauth.Outcome{Server: "docs"}, o)
+	require.Equal(t, oauth.Outcome{Name: "docs"}, o)
 	return asked
 }
 
@@ -119,7 +120,7 @@ func (p *process) session(ctx context.Context, a actor.Actor, header http.Header
 	if err != nil {
 		return nil, err
 	}
-	handler, err := p.Authorizer(ctx, a, of)
+	handler, err := authorize.Authorizer{Grants: p}.Authorizer(ctx, a, of)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func (p *process) whoami(ctx context.Context, a actor.Actor) (string, []string, 
 // needed fails unless an error says that a person must authorize the process.
 func needed(t *testing.T, err error) {
 	t.Helper()
-	var need server.NeedsAuthorization
+	var need oauth.Needed
 	require.ErrorAs(t, err, &need)
 	require.Equal(t, endpoint+"/v1/mcp/connect/docs", need.URL)
 }

@@ -1,5 +1,5 @@
 // Package oauth has users authorize Portico at the authorization servers of MCP
-// servers, keeps their tokens, and presents them.
+// servers and of APIs, keeps their tokens, and gives them out.
 //
 // A flow belongs to the user who began it, with a credential of theirs. It is
 // completed when the authorization server sends the browser back, if that is the
@@ -25,7 +25,6 @@ import (
 	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/wake"
-	"github.com/portico-run/portico/modules/connector/mcp/server"
 )
 
 // Deps is what the module needs.
@@ -33,8 +32,9 @@ type Deps struct {
 	DB     *database.DB
 	Box    *secretbox.Box
 	Client Client
-	// Servers finds the servers that users may use.
-	Servers Servers
+	Kind   Kind
+	// Targets finds what users may authorize this server for.
+	Targets Targets
 	// Endpoint is where browsers reach this server.
 	Endpoint string
 	// Wake is the hub that DB tells of its commits; nil keeps nothing in memory.
@@ -48,9 +48,9 @@ type Client interface {
 	Do(r *http.Request, allow []netip.Prefix) (*http.Response, error)
 }
 
-// Servers finds the servers that users may use.
-type Servers interface {
-	Find(ctx context.Context, a actor.Actor, name string) (server.Server, error)
+// Targets finds what users may authorize this server for.
+type Targets interface {
+	Find(ctx context.Context, a actor.Actor, name string) (Target, error)
 }
 
 // Service authorizes this server for users.
@@ -58,7 +58,8 @@ type Service struct {
 	db       *database.DB
 	box      *secretbox.Box
 	client   Client
-	servers  Servers
+	kind     Kind
+	targets  Targets
 	endpoint string
 	logger   *slog.Logger
 	now      func() time.Time
@@ -70,8 +71,8 @@ type Service struct {
 
 // key is whose tokens, and for what.
 type key struct {
-	uid    string
-	server int64
+	uid string
+	of  any // Target.ID
 }
 
 // New returns the service and starts nothing.
@@ -81,11 +82,11 @@ func New(d Deps) *Service {
 		life = 0
 	}
 	s := &Service{
-		db: d.DB, box: d.Box, client: d.Client, servers: d.Servers, endpoint: strings.TrimRight(d.Endpoint, "/"), logger: d.Logger, now: d.Now,
+		db: d.DB, box: d.Box, client: d.Client, kind: d.Kind, targets: d.Targets, endpoint: strings.TrimRight(d.Endpoint, "/"), logger: d.Logger, now: d.Now, rows: repository{d.Kind},
 		grants: cached.New[key, grant](cached.Settings{Max: maxFacts, Age: life, Now: d.Now}), wait: lifecycle.Pause,
 	}
 	if d.Wake != nil {
-		d.Wake.Follow(server.Changed, func(uid string) {
+		d.Wake.Follow(d.Kind.Changed, func(uid string) {
 			s.grants.Drop(func(k key, _ grant) bool { return uid == "" || k.uid == uid })
 		})
 	}
@@ -101,12 +102,27 @@ func New(d Deps) *Service {
 const (
 	factsLife    = time.Second
 	maxFacts     = 5000
-	callbackPath = "/v1/mcp/oauth/callback"
-	clientPath   = "/v1/mcp/oauth/client.json"
-	connectPath  = "/v1/mcp/connect/"
+	callbackPath = "/oauth/callback"
+	clientPath   = "/oauth/client.json"
+	connectPath  = "/connect/"
 )
 
-func (s *Service) redirectURI() string { return s.endpoint + callbackPath }
+func (s *Service) callback() string { return s.endpoint + s.kind.Path + callbackPath }
 
-// ConnectURL is where a person begins to authorize this server for an MCP server.
-func (s *Service) ConnectURL(name string) string { return s.endpoint + connectPath + name }
+// redirectURI is where browsers come back to. A target whose issuer is not known has
+// one of its own, so that the answer of another authorization server is not taken for
+// that of its own one (RFC 9700, section 4.4.2.2).
+func (s *Service) redirectURI(of Target) string {
+	if s.kind.Fixed {
+		return s.callback() + "/" + of.Name
+	}
+	return s.callback()
+}
+
+// Kind is what this service is for.
+func (s *Service) Kind() Kind { return s.kind }
+
+// ConnectURL is where a person begins to authorize this server for a target.
+func (s *Service) ConnectURL(name string) string {
+	return s.endpoint + s.kind.Path + connectPath + name
+}
