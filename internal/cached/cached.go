@@ -14,7 +14,8 @@ import (
 // Settings bound a Cache.
 type Settings struct {
 	// Max is how many facts are kept. Where there is no room, the one goes that
-	// nobody has asked for the longest.
+	// nobody has asked for the longest. Those that are too old go as others come, so
+	// that a cache holds no more than what was asked for lately.
 	Max int
 	// Age is how old a fact may be, counted from before it was read. With zero,
 	// none is kept.
@@ -112,8 +113,13 @@ func (c *Cache[K, V]) keep(key K, value V, since time.Time, dropped uint64) {
 		return
 	}
 	c.forget(key)
-	if c.order.Len() >= c.settings.Max {
-		c.forget(c.order.Back().Value.(K)) //nolint:forcetypeassert // the order holds nothing else
+	now := c.settings.Now()
+	for last := c.order.Back(); last != nil; last = c.order.Back() {
+		oldest := last.Value.(K) //nolint:forcetypeassert // the order holds nothing else
+		if c.order.Len() < c.settings.Max && now.Sub(c.entries[oldest].since) < c.settings.Age {
+			break
+		}
+		c.forget(oldest)
 	}
 	c.entries[key] = entry[V]{value, since, c.order.PushFront(key)}
 }

@@ -130,6 +130,26 @@ func TestTheOneThatNobodyAsksForGoes(t *testing.T) {
 	}
 }
 
+// A cache that sees one key after the other holds those of its age only.
+func TestFactsThatAreTooOldAreNotHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := cached.New[int, int64](cached.Settings{Max: 1000, Age: time.Second})
+		var s source
+		for key := range 500 {
+			get(t, c, key, s.read)
+			<-time.After(100 * time.Millisecond)
+			get(t, c, 0, s.read) // that one is asked for all the time
+			if n := c.Len(); n > 12 {
+				t.Fatalf("%d are held after %d", n, key)
+			}
+		}
+		if n := s.reads.Load(); n > 500+500/10+1 {
+			t.Errorf("%d reads: one that is not too old was forgotten", n)
+		}
+	})
+}
+
 func TestDropForgetsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	c := cached.New[string, int64](cached.Settings{Max: 10, Age: time.Hour})
