@@ -48,9 +48,9 @@ func (a *App) outside(box *secretbox.Box) error {
 	a.composio = composio.New(composio.Deps{
 		DB: a.DB, Client: client, Pricer: a.pricer, Rates: a.Credits.Service, SharedUser: c.Composio.User, Logger: a.Logger,
 	})
-	a.Grants = a.authorizations(box, rest.Authorizations(), rest.Targets{Identify: func(ctx context.Context, who actor.Actor, key string) (toolset.Toolset, error) {
+	a.Grants = a.authorizations(box, rest.Authorizations(func(ctx context.Context, who actor.Actor, key string) (toolset.Toolset, error) {
 		return a.Toolsets.Service.Identify(ctx, who, key)
-	}})
+	}))
 	connectors, err := a.kindsOfToolsets()
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (a *App) servers(box *secretbox.Box) (toolset.Servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Authorizations = a.authorizations(box, authorize.Kind(), authorize.Targets{Servers: a.Servers})
+	a.Authorizations = a.authorizations(box, authorize.Kind(a.Servers))
 	a.MCP = hub.New(hub.Deps{
 		Directory: directory, Authorizer: authorize.Authorizer{Grants: a.Authorizations}, Client: a.egress, Processes: processes, Changed: mcp.Audit(a.DB, a.Logger), Logger: a.Logger,
 		Settings: hub.Settings{
@@ -48,8 +48,8 @@ func (a *App) servers(box *secretbox.Box) (toolset.Servers, error) {
 }
 
 // authorizations wires what users authorize this server for.
-func (a *App) authorizations(box *secretbox.Box, kind oauth.Kind, targets oauth.Targets) *oauth.Service {
-	return oauth.New(oauth.Deps{DB: a.DB, Box: box, Client: a.egress, Kind: kind, Targets: targets, Endpoint: a.Config.Server.Endpoint, Wake: a.Hub, Logger: a.Logger})
+func (a *App) authorizations(box *secretbox.Box, kind oauth.Kind) *oauth.Service {
+	return oauth.New(oauth.Deps{DB: a.DB, Box: box, Client: a.egress, Kind: kind, Endpoint: a.Config.Server.Endpoint, Wake: a.Hub, Logger: a.Logger})
 }
 
 // MCPFiles is what files of MCP servers are brought into.

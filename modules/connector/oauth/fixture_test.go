@@ -65,7 +65,7 @@ func start(t *testing.T, db *database.DB, hub *wake.Hub) *process {
 	p := &process{egress: egress.New(egress.Config{})}
 	t.Cleanup(p.egress.Close)
 	p.servers = server.New(server.Deps{DB: db, Box: box, Wake: hub, Settings: server.Settings{PerUser: 5}})
-	p.Service = oauth.New(oauth.Deps{DB: db, Box: box, Client: p.egress, Kind: authorize.Kind(), Targets: authorize.Targets{Servers: p.servers}, Endpoint: endpoint, Wake: hub, Now: p.now})
+	p.Service = oauth.New(oauth.Deps{DB: db, Box: box, Client: p.egress, Kind: authorize.Kind(p.servers), Endpoint: endpoint, Wake: hub, Now: p.now})
 	return p
 }
 

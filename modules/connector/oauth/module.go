@@ -33,8 +33,6 @@ type Deps struct {
 	Box    *secretbox.Box
 	Client Client
 	Kind   Kind
-	// Targets finds what users may authorize this server for.
-	Targets Targets
 	// Endpoint is where browsers reach this server.
 	Endpoint string
 	// Wake is the hub that DB tells of its commits; nil keeps nothing in memory.
@@ -82,7 +80,7 @@ func New(d Deps) *Service {
 		life = 0
 	}
 	s := &Service{
-		db: d.DB, box: d.Box, client: d.Client, kind: d.Kind, targets: d.Targets, endpoint: strings.TrimRight(d.Endpoint, "/"), logger: d.Logger, now: d.Now, rows: repository{d.Kind},
+		db: d.DB, box: d.Box, client: d.Client, kind: d.Kind, targets: d.Kind.Targets, endpoint: strings.TrimRight(d.Endpoint, "/"), logger: d.Logger, now: d.Now, rows: repository{d.Kind},
 		grants: cached.New[key, grant](cached.Settings{Max: maxFacts, Age: life, Now: d.Now}), wait: lifecycle.Pause,
 	}
 	if d.Wake != nil {

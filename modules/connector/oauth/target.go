@@ -18,6 +18,8 @@ type Kind struct {
 	Action string
 	// Changed is the kind of the topics that say that tokens have changed.
 	Changed string
+	// Targets finds those that a user may use.
+	Targets Targets
 	// Grants and Flows are the tables, and Column the one in both that holds Target.ID.
 	Grants, Flows, Column string
 }

@@ -53,10 +53,11 @@ func (o OAuth) HowTo(key string) string {
 // ConnectURL implements toolset.Accounts.
 func (o OAuth) ConnectURL(key string) string { return o.deps.Grants.ConnectURL(key) }
 
-// Authorizations is toolsets as users authorize this server for them.
-func Authorizations() oauth.Kind {
+// Authorizations is toolsets as users authorize this server for them. identify says
+// what a key means to a user.
+func Authorizations(identify func(ctx context.Context, a actor.Actor, key string) (toolset.Toolset, error)) oauth.Kind {
 	return oauth.Kind{
-		Noun: "toolset", Path: "/v1/tool", Routes: "/v1/tool/authorizations", Tag: "toolsets", Fixed: true, Action: "toolset", Changed: rows.Changed,
+		Noun: "toolset", Path: "/v1/tool", Routes: "/v1/tool/authorizations", Tag: "toolsets", Fixed: true, Action: "toolset", Changed: rows.Changed, Targets: Targets{identify},
 		Grants: "toolset_grants", Flows: "toolset_authorizations", Column: "toolset_key",
 	}
 }

@@ -91,7 +91,7 @@ func start(t *testing.T, db *database.DB) (*oauthtest.Server, *oauth.Service, st
 		Name: "docs", Transport: server.HTTP, URL: upstream.URL, OAuth: true, Egress: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}))
 	const endpoint = "https://portico.test"
-	s := oauth.New(oauth.Deps{DB: db, Box: box, Client: client, Kind: authorize.Kind(), Targets: authorize.Targets{Servers: servers}, Endpoint: endpoint})
+	s := oauth.New(oauth.Deps{DB: db, Box: box, Client: client, Kind: authorize.Kind(servers), Endpoint: endpoint})
 	a := httpapi.New(httpapi.Deps{Auth: users{}, Logger: slog.New(slog.DiscardHandler), BodyLimit: 1 << 20, Endpoint: endpoint})
 	connect.New(s, users{}, endpoint).Register(a)
 	web := httptest.NewServer(a)
