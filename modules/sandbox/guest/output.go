@@ -165,7 +165,7 @@ func (s *Session) collect(emit func(sandbox.Stream, string)) (*outputs, error) {
 			emit(stream, line)
 		}
 		o.done.Add(1)
-		err := s.Poller.Watch(from, func() (again bool) {
+		_, err := s.Poller.Watch(from, func() (again bool) {
 			if again = s.Poller.read(from, into.add); !again {
 				into.finish()
 				o.done.Done()

@@ -55,11 +55,12 @@ func NewPoller() (*Poller, error) {
 
 // Watch calls ready when what can be read, or ends, until ready returns false.
 // The calls come one after the other, each in a goroutine of its own. What must
-// stay open until then, or be closed for good.
-func (p *Poller) Watch(what syscall.Conn, ready func() (again bool)) error {
+// stay open until then, or be closed for good. Whoever closes it before calls drop
+// first: the kernel tells nothing of what is closed, and ready would be held for ever.
+func (p *Poller) Watch(what syscall.Conn, ready func() (again bool)) (drop func(), err error) {
 	raw, err := what.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("poller: %w", err)
+		return nil, fmt.Errorf("poller: %w", err)
 	}
 	p.mu.Lock()
 	p.next++
@@ -68,9 +69,15 @@ func (p *Poller) Watch(what syscall.Conn, ready func() (again bool)) error {
 	p.mu.Unlock()
 	if err := p.control(w, unix.EPOLL_CTL_ADD); err != nil {
 		p.forget(w)
-		return fmt.Errorf("poller: %w", err)
+		return nil, fmt.Errorf("poller: %w", err)
 	}
-	return nil
+	return func() { p.drop(w) }, nil
+}
+
+// drop ends the wait for a descriptor.
+func (p *Poller) drop(w *watched) {
+	p.forget(w)
+	_ = p.control(w, unix.EPOLL_CTL_DEL) // it may be closed
 }
 
 // control tells the kernel what is waited for, once.
@@ -124,8 +131,7 @@ func (p *Poller) tell(w *watched) {
 	if w.ready() && p.control(w, unix.EPOLL_CTL_MOD) == nil {
 		return
 	}
-	p.forget(w)
-	_ = p.control(w, unix.EPOLL_CTL_DEL) // it may be closed
+	p.drop(w)
 }
 
 // Close ends the poller. Nobody is told any more.

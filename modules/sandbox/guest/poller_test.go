@@ -2,9 +2,12 @@ package guest
 
 import (
 	"bytes"
+	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +19,17 @@ func poller(t *testing.T) *Poller {
 	p, err := NewPoller()
 	require.NoError(t, err)
 	return p
+}
+
+func follow(t *testing.T, p *Poller, what syscall.Conn, ready func() bool) {
+	t.Helper()
+	_, err := p.Watch(what, ready)
+	require.NoError(t, err)
+}
+
+func watchError(p *Poller, what syscall.Conn) error {
+	_, err := p.Watch(what, func() bool { return false })
+	return err
 }
 
 // Many pipes are read to their ends, piece by piece and in order, and no call
@@ -30,7 +44,7 @@ func TestThePollerReadsManyPipes(t *testing.T) {
 		var got bytes.Buffer
 		var once sync.Mutex
 		ended := make(chan struct{})
-		require.NoError(t, p.Watch(r, func() (again bool) {
+		follow(t, p, r, func() (again bool) {
 			if !once.TryLock() {
 				t.Error("two calls at once")
 			}
@@ -39,7 +53,7 @@ func TestThePollerReadsManyPipes(t *testing.T) {
 				close(ended)
 			}
 			return again
-		}))
+		})
 		all.Go(func() {
 			var want bytes.Buffer
 			for n := range 100 {
@@ -77,7 +91,7 @@ func TestWhatIsWatchedCostsNoGoroutine(t *testing.T) { //nolint:paralleltest // 
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
 		files = append(files, r, w)
-		require.NoError(t, p.Watch(r, func() bool { return false }))
+		follow(t, p, r, func() bool { return false })
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+5)
 	for _, f := range files {
@@ -94,20 +108,35 @@ func TestWhatIsClosedIsNotWatched(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	told := make(chan struct{})
-	require.NoError(t, p.Watch(r, func() bool {
+	follow(t, p, r, func() bool {
 		r.Close()
 		close(told)
 		return true
-	}))
+	})
 	require.NoError(t, w.Close())
 	<-told
 	require.Eventually(t, func() bool { return watches(p) == 0 }, 5*time.Second, time.Millisecond)
-	require.Error(t, p.Watch(r, func() bool { return false }))
+	require.Error(t, watchError(p, r))
 	require.Zero(t, watches(p))
 	require.NoError(t, p.Close())
 	fresh, end, err := os.Pipe()
 	require.NoError(t, err)
-	require.Error(t, p.Watch(fresh, func() bool { return false }))
+	require.Error(t, watchError(p, fresh))
 	require.NoError(t, fresh.Close())
 	require.NoError(t, end.Close())
+}
+
+// A program that calls no tool leaves nothing behind: nobody connected to the socket
+// that was watched for it, and the kernel tells nothing of a socket that is closed.
+func TestASocketThatNobodyUsedIsForgotten(t *testing.T) {
+	t.Parallel()
+	p := poller(t)
+	for range 10 {
+		r, err := openToolChannel(t.Context(), p, filepath.Join(t.TempDir(), "tools"), http.NotFoundHandler())
+		require.NoError(t, err)
+		require.Equal(t, 1, watches(p))
+		r.close()
+		require.Zero(t, watches(p))
+	}
+	require.NoError(t, p.Close())
 }

@@ -56,10 +56,11 @@ func (p *Process) Close() {
 // Ended calls f, in a goroutine of its own, when the process ended: nothing of
 // its namespace runs then.
 func (p *Process) Ended(poller *Poller, f func()) error {
-	return poller.Watch(p.handle, func() bool {
+	_, err := poller.Watch(p.handle, func() bool {
 		f()
 		return false
 	})
+	return err
 }
 
 // inside is how the host writes a path of the process' own file systems. It may

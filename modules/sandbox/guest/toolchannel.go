@@ -38,8 +38,10 @@ type toolChannel struct {
 	cancel  context.CancelFunc
 	served  sync.WaitGroup
 	poller  *Poller
-	// listeners are closed by their server, too, where one was started.
+	// listeners are closed by their server, too, where one was started; unwatch ends
+	// the wait for those whom nobody connected to.
 	listeners []net.Listener
+	unwatch   []func()
 
 	mu      sync.Mutex
 	closed  bool
@@ -83,7 +85,7 @@ func (r *toolChannel) accept(listener net.Listener) error {
 		return errors.Join(errors.New("the listener is no socket"), listener.Close())
 	}
 	r.listeners = append(r.listeners, listener)
-	return r.poller.Watch(conn, func() (again bool) {
+	unwatch, err := r.poller.Watch(conn, func() (again bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.closed {
@@ -91,6 +93,11 @@ func (r *toolChannel) accept(listener net.Listener) error {
 		}
 		return false
 	})
+	if err != nil {
+		return err
+	}
+	r.unwatch = append(r.unwatch, unwatch)
+	return nil
 }
 
 // listen answers who connects to a listening socket of the sandbox's own
@@ -160,6 +167,9 @@ func (r *toolChannel) close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel()
+	for _, unwatch := range r.unwatch {
+		unwatch()
+	}
 	_ = r.server.Close()
 	for _, l := range r.listeners {
 		_ = l.Close() // twice is no harm
