@@ -237,8 +237,8 @@ func TestWhatUsersMayNotAdd(t *testing.T) {
 			"two underscores":     {web("a__b"), errs.Invalid},
 			"a last underscore":   {web("a_"), errs.Invalid},
 			"a long name":         {web(strings.Repeat("a", 33)), errs.Invalid},
-			"a builtin's name":    {web("execute_code"), errs.Invalid},
-			"this server's name":  {web("portico"), errs.Invalid},
+			"a builtin's name":    {web("execute_code"), errs.Conflict},
+			"this server's name":  {web("portico"), errs.Conflict},
 			"no name":             {web(""), errs.Invalid},
 			"a refresh too often": {change(func(s *server.Spec) { s.Refresh = time.Second }), errs.Invalid},
 		} {

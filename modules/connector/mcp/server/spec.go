@@ -70,7 +70,7 @@ func CheckName(name string) error {
 	case len(name) > maxName || !nameForm.MatchString(name) || strings.Contains(name, "__"):
 		return errs.New(errs.Invalid, "name has 1 to 32 lower-case letters, digits, - and _; it begins and ends with a letter or a digit and has no two _ in a row.")
 	case name == ptc.Own || ptc.IsBuiltin(name):
-		return errs.Newf(errs.Invalid, "name %q belongs to a tool of this server.", name).Do("Choose another name.")
+		return errs.Newf(errs.Conflict, "name %q belongs to a tool of this server.", name).Do("Choose another name.")
 	}
 	return nil
 }
