@@ -22,13 +22,25 @@ import (
 // that keeps its cookie.
 func authorize(t *testing.T, s *instance, upstream *oauthtest.Server, key, user string) {
 	t.Helper()
-	a := s.send(key, "POST", "/v1/mcp/servers/docs/connect", nil)
+	comesBack(t, s, upstream, key, user, "/v1/mcp/servers/docs/connect", "/v1/mcp/oauth/callback")
+}
+
+// comesBack has a user begin an authorization at a route, agree, and come back to one
+// address after the other: the last one is right.
+func comesBack(t *testing.T, s *instance, upstream *oauthtest.Server, key, user, begin string, back ...string) {
+	t.Helper()
+	a := s.send(key, "POST", begin, nil)
 	require.Equal(t, 200, a.status, a.raw)
 	var begun struct{ URL string }
 	require.NoError(t, json.Unmarshal(a.body.Data, &begun))
-	back := upstream.Agree(t, user, begun.URL)
+	given := upstream.Agree(t, user, begun.URL)
 	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
-	a = s.send("", "GET", "/v1/mcp/oauth/callback?"+back.Encode(), nil, "Cookie", cookie)
+	for i, address := range back {
+		a = s.send("", "GET", address+"?"+given.Encode(), nil, "Cookie", cookie)
+		if i < len(back)-1 {
+			require.Equal(t, 404, a.status, a.raw)
+		}
+	}
 	require.Equal(t, 200, a.status, a.raw)
 	require.Contains(t, a.raw, "Connected")
 }

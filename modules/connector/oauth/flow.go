@@ -61,7 +61,7 @@ type Begun struct {
 // Connect begins the authorization of this server for the actor at a target.
 // One that the actor began before for the same target ends.
 func (s *Service) Connect(ctx context.Context, a actor.Actor, name string) (Begun, error) {
-	of, err := s.targets.Find(ctx, a, name)
+	of, err := s.kind.Targets.Find(ctx, a, name)
 	if err != nil {
 		return Begun{}, err
 	}
@@ -196,7 +196,7 @@ func (s *Service) Callback(ctx context.Context, in Answer, browser string) (Outc
 		return Outcome{}, err
 	}
 	a := actor.Actor{UID: row.UID, Scope: actor.Full}
-	of, err := s.targets.Find(ctx, a, f.Server)
+	of, err := s.kind.Targets.Find(ctx, a, f.Server)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -288,7 +288,7 @@ const maxAttempts = 5
 // Confirm completes a flow that another browser than the one that began it came
 // back from, with the code that the page showed.
 func (s *Service) Confirm(ctx context.Context, a actor.Actor, name, code string) error {
-	of, err := s.targets.Find(ctx, a, name)
+	of, err := s.kind.Targets.Find(ctx, a, name)
 	if err != nil {
 		return err
 	}

@@ -140,6 +140,7 @@ func (s *Service) exchangeRefresh(ctx context.Context, of Target, k key, g grant
 		release := s.db.InTx(ctx, func(tx database.Tx) error {
 			return s.rows.replace(tx, g.row, map[string]any{"refreshing_until": nil})
 		})
+		s.logger.WarnContext(ctx, "a token cannot be refreshed now", s.kind.Noun, of.Name, "uid", k.uid, "error", err)
 		return grant{}, errors.Join(s.unavailable(of.Name, err), release)
 	}
 	after := g.tokens
@@ -191,7 +192,7 @@ func (s *Service) unavailable(name string, err error) error {
 // Disconnect ends the actor's authorization for a server: here, and at the
 // authorization server if that can be reached and has a way.
 func (s *Service) Disconnect(ctx context.Context, a actor.Actor, name string) error {
-	of, err := s.targets.Find(ctx, a, name)
+	of, err := s.kind.Targets.Find(ctx, a, name)
 	if err != nil {
 		return err
 	}

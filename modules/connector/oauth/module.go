@@ -57,7 +57,6 @@ type Service struct {
 	box      *secretbox.Box
 	client   Client
 	kind     Kind
-	targets  Targets
 	endpoint string
 	logger   *slog.Logger
 	now      func() time.Time
@@ -80,7 +79,7 @@ func New(d Deps) *Service {
 		life = 0
 	}
 	s := &Service{
-		db: d.DB, box: d.Box, client: d.Client, kind: d.Kind, targets: d.Kind.Targets, endpoint: strings.TrimRight(d.Endpoint, "/"), logger: d.Logger, now: d.Now, rows: repository{d.Kind},
+		db: d.DB, box: d.Box, client: d.Client, kind: d.Kind, endpoint: strings.TrimRight(d.Endpoint, "/"), logger: d.Logger, now: d.Now, rows: repository{d.Kind},
 		grants: cached.New[key, grant](cached.Settings{Max: maxFacts, Age: life, Now: d.Now}), wait: lifecycle.Pause,
 	}
 	if d.Wake != nil {
@@ -109,7 +108,7 @@ func (s *Service) callback() string { return s.endpoint + s.kind.Path + callback
 
 // redirectURI is where browsers come back to. A target whose issuer is not known has
 // one of its own, so that the answer of another authorization server is not taken for
-// that of its own one (RFC 9700, section 4.4.2.2).
+// its (RFC 9700, section 4.4.2.2).
 func (s *Service) redirectURI(of Target) string {
 	if s.kind.Fixed {
 		return s.callback() + "/" + of.Name

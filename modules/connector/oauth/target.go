@@ -5,8 +5,9 @@ import "net/netip"
 // Kind is what a service has users authorize this server for: MCP servers, or the
 // APIs of toolsets.
 type Kind struct {
-	// Noun is what a person calls one of them, as in "toolset".
-	Noun string
+	// Noun is what a person calls one of them, as in "toolset", and One the same with
+	// its article.
+	Noun, One string
 	// Path is where the routes begin that all of them share, Routes where those of one
 	// begin, before its name.
 	Path, Routes string

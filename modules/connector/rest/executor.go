@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -54,22 +55,23 @@ func (c *Connector) Execute(ctx context.Context, in tool.Invocation) (tool.Outco
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	own := in.Credential
-	p, failure := c.prepare(ctx, in, limit)
-	if failure != nil {
-		return failed(failure), nil
+	p, err := c.prepare(ctx, in, limit)
+	if err != nil {
+		return broken(nil, err)
 	}
 	got, err := c.deps.Upstream.Do(ctx, p.request)
-	if err == nil {
-		again, failure := c.refused(ctx, in, own, p.in.Credential.Bearer(), got)
-		if failure != nil {
-			return failed(failure), nil
+	if err == nil && (got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden) {
+		again, err := c.refused(ctx, in, p, got)
+		if err != nil {
+			return broken(nil, err)
 		}
 		if again { // once: what was refused had no effect
-			if p, failure = c.prepare(ctx, in, limit); failure != nil {
-				return failed(failure), nil
+			if p, err = c.prepare(ctx, in, limit); err != nil {
+				return broken(nil, err)
 			}
-			got, err = c.deps.Upstream.Do(ctx, p.request)
+			if got, err = c.deps.Upstream.Do(ctx, p.request); err != nil {
+				return broken(p.secrets, err)
+			}
 		}
 	}
 	switch polling := in.Method.Adapter.Polling; {
@@ -94,11 +96,12 @@ type prepared struct {
 	secrets upstream.Secrets
 }
 
-func (c *Connector) prepare(ctx context.Context, in tool.Invocation, limit time.Duration) (prepared, *tool.Failure) {
+// prepare makes the request of a call. The error may be a tool.Failure.
+func (c *Connector) prepare(ctx context.Context, in tool.Invocation, limit time.Duration) (prepared, error) {
 	own := in.Credential
-	var failure *tool.Failure
-	if in.Credential, failure = c.signed(ctx, in, own); failure != nil {
-		return prepared{}, failure
+	var err error
+	if in.Credential, err = c.signed(ctx, in, own); err != nil {
+		return prepared{}, err
 	}
 	p := prepared{in: in, secrets: append(secretsOf(in.Credential), secretsOf(own)...)}
 	sent, failure := c.graphqlCall(in)
@@ -125,7 +128,7 @@ func tidy(in tool.Invocation, o tool.Outcome) tool.Outcome {
 
 func failed(f *tool.Failure) tool.Outcome { return tool.Outcome{Failure: f} }
 
-// broken is the outcome of a call that got no answer.
+// broken is the outcome of a call that got no answer, or could not be sent.
 func broken(s upstream.Secrets, err error) (tool.Outcome, error) {
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
 		return failed(s.Scrub(f)), nil

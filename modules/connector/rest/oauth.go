@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/connector/oauth"
 	"github.com/portico-run/portico/modules/tool"
@@ -57,7 +56,7 @@ func (o OAuth) ConnectURL(key string) string { return o.deps.Grants.ConnectURL(k
 // what a key means to a user.
 func Authorizations(identify func(ctx context.Context, a actor.Actor, key string) (toolset.Toolset, error)) oauth.Kind {
 	return oauth.Kind{
-		Noun: "toolset", Path: "/v1/tool", Routes: "/v1/tool/authorizations", Tag: "toolsets", Fixed: true, Action: "toolset", Changed: rows.Changed, Targets: Targets{identify},
+		Noun: "toolset", One: "a toolset", Path: "/v1/tool", Routes: "/v1/tool/authorizations", Tag: "toolsets", Fixed: true, Action: "toolset", Changed: rows.Changed, Targets: Targets{identify},
 		Grants: "toolset_grants", Flows: "toolset_authorizations", Column: "toolset_key",
 	}
 }
@@ -103,46 +102,42 @@ func target(t toolset.Toolset, c toolset.Credential) oauth.Target {
 func userOf(in tool.Invocation) actor.Actor { return actor.Actor{UID: in.UID, Scope: actor.Full} }
 
 // userToken is the token of the user who calls.
-func (c *Connector) userToken(ctx context.Context, in tool.Invocation, credential toolset.Credential) (string, *tool.Failure) {
+func (c *Connector) userToken(ctx context.Context, in tool.Invocation, credential toolset.Credential) (string, error) {
 	if in.Toolset.Kind != KindOAuth {
 		return "", noToken(nil, "only toolsets of the type oauth have tokens of users")
 	}
 	token, err := c.deps.Grants.Token(ctx, userOf(in), target(in.Toolset, credential))
-	return token, grantFailure(in.Toolset.Key, err)
+	return token, told(in.Toolset.Key, err)
 }
 
-// refused does what can be done about an answer that a credential was refused with.
-// It reports whether the call may be sent again: there is another token. own is the
-// credential as it is stored.
-func (c *Connector) refused(ctx context.Context, in tool.Invocation, own toolset.Credential, sent string, got upstream.Response) (again bool, failure *tool.Failure) {
+// refused does what can be done about a refusal. It reports whether the call may be
+// sent again: there is another token.
+func (c *Connector) refused(ctx context.Context, in tool.Invocation, p prepared, got upstream.Response) (again bool, err error) {
 	if got.Status == http.StatusUnauthorized {
-		c.forget(own)
+		c.forget(in.Credential)
 	}
-	code, ok := codeOf(in.Toolset, own)
-	if !ok || got.Status != http.StatusUnauthorized && got.Status != http.StatusForbidden {
+	code, ok := codeOf(in.Toolset, in.Credential)
+	if !ok {
 		return false, nil
 	}
-	of := target(in.Toolset, code)
-	err := c.deps.Grants.Refused(ctx, userOf(in), of, oauth.Refusal{Token: sent, Status: got.Status, Header: got.Header})
+	of, sent := target(in.Toolset, code), p.in.Credential.Bearer()
+	err = c.deps.Grants.Refused(ctx, userOf(in), of, oauth.Refusal{Token: sent, Status: got.Status, Header: got.Header})
 	if err != nil || got.Status == http.StatusForbidden {
-		return false, grantFailure(in.Toolset.Key, err)
+		return false, told(in.Toolset.Key, err)
 	}
 	now, err := c.deps.Grants.Token(ctx, userOf(in), of)
-	return err == nil && now != sent, grantFailure(in.Toolset.Key, err)
+	return err == nil && now != sent, told(in.Toolset.Key, err)
 }
 
-// grantFailure says why there is no token of the user's; nil for no error.
-func grantFailure(key string, err error) *tool.Failure {
-	if err == nil {
-		return nil
-	}
+// told is an error as the caller is told it: where a person authorizes this server.
+func told(key string, err error) error {
 	need, ok := errors.AsType[oauth.Needed](err)
 	if !ok {
-		return &tool.Failure{Code: upstream.CodeOf(http.StatusUnauthorized), Message: fmt.Sprintf("There is no token for toolset %s: %s", key, errs.Message(err))}
+		return err
 	}
 	data, err := json.Marshal(map[string]string{"url": need.URL})
 	if err != nil {
-		data = nil
+		return err
 	}
 	return &tool.Failure{Code: upstream.CodeAuthNeeded, Message: fmt.Sprintf("Toolset %s needs your authorization: open %s", key, need.URL), Data: data}
 }

@@ -57,25 +57,25 @@ func (t *tokens) of(c toolset.Credential) *token {
 }
 
 // signed is a credential with tokens in place of what gets them.
-func (c *Connector) signed(ctx context.Context, in tool.Invocation, credential toolset.Credential) (toolset.Credential, *tool.Failure) {
+func (c *Connector) signed(ctx context.Context, in tool.Invocation, credential toolset.Credential) (toolset.Credential, error) {
 	var value string
-	var failure *tool.Failure
+	var err error
 	switch credential.Type {
 	case toolset.ClientCredentials:
-		value, failure = c.token(ctx, credential, tokenNetworks(in.Toolset))
+		value, err = c.token(ctx, credential, tokenNetworks(in.Toolset))
 	case toolset.AuthorizationCode:
-		value, failure = c.userToken(ctx, in, credential)
+		value, err = c.userToken(ctx, in, credential)
 	}
-	if failure != nil {
-		return credential, failure
+	if err != nil {
+		return credential, err
 	}
 	if value != "" {
 		credential = toolset.Credential{Type: toolset.Bearer, Value: toolset.Secret(value), Also: credential.Also}
 	}
 	also := make([]toolset.Credential, len(credential.Also))
 	for i, more := range credential.Also {
-		if also[i], failure = c.signed(ctx, in, more); failure != nil {
-			return credential, failure
+		if also[i], err = c.signed(ctx, in, more); err != nil {
+			return credential, err
 		}
 	}
 	credential.Also = also
@@ -94,7 +94,7 @@ func tokenNetworks(t toolset.Toolset) []netip.Prefix {
 
 // token returns the token of a client, and asks for one where there is none that
 // counts (RFC 6749, section 4.4).
-func (c *Connector) token(ctx context.Context, credential toolset.Credential, allow []netip.Prefix) (string, *tool.Failure) {
+func (c *Connector) token(ctx context.Context, credential toolset.Credential, allow []netip.Prefix) (string, error) {
 	t := c.tokens.of(credential)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -277,6 +277,9 @@ func (p *Pages) connect(v *Visit) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if t.Type == typeOAuth && t.ConnectURL == "" { // it is connected
+		return Answer{To: "/toolsets/" + url.PathEscape(key)}, nil
+	}
 	if t.Type == typeOAuth {
 		return Answer{Title: "Connect your account", Template: "leave", Data: t.ConnectURL}, nil
 	}

@@ -18,7 +18,7 @@ import (
 // Kind is MCP servers as users authorize Portico for them.
 func Kind(servers Servers) oauth.Kind {
 	return oauth.Kind{
-		Noun: "MCP server", Path: "/v1/mcp", Routes: "/v1/mcp/servers", Tag: "mcp", Action: "mcp", Changed: server.Changed, Targets: Targets{servers},
+		Noun: "MCP server", One: "an MCP server", Path: "/v1/mcp", Routes: "/v1/mcp/servers", Tag: "mcp", Action: "mcp", Changed: server.Changed, Targets: Targets{servers},
 		Grants: "mcp_credentials", Flows: "mcp_authorizations", Column: "server_pk",
 	}
 }

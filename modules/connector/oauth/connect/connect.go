@@ -44,18 +44,18 @@ func New(s *oauth.Service, users Authenticator, endpoint string) *Connections {
 
 // Register adds the operations to the API.
 func (c *Connections) Register(api *httpapi.API) {
-	noun, short := c.kind.Noun, c.kind.Action
-	slug := strings.ReplaceAll(strings.ToLower(noun), " ", "-")
+	short := c.kind.Action
+	slug := strings.ReplaceAll(strings.ToLower(c.kind.Noun), " ", "-")
 	op := func(id, method, path, summary string, codes ...errs.Code) httpapi.Operation {
 		return httpapi.Operation{ID: id, Method: method, Path: path, Summary: summary, Tag: c.kind.Tag, Errors: codes}
 	}
 	one := c.kind.Routes + "/{name}"
-	connect := op("connect-"+slug, http.MethodPost, one+"/connect", "Begin to authorize this server for "+article(noun), errs.ToolsetMissing, errs.Conflict, errs.Unavailable)
+	connect := op("connect-"+slug, http.MethodPost, one+"/connect", "Begin to authorize this server for "+c.kind.One, errs.ToolsetMissing, errs.Conflict, errs.Unavailable)
 	connect.Description = "The answer sets a cookie, by which the browser is known when it comes back. A flow that ends in another browser shows a code there, which is sent to confirm."
 	connect.Raw = httpapi.Description{Answers: []any{httpapi.Envelope[begunBody]{}}}
 	api.Raw(connect, c.connect)
 	httpapi.Register(api, op("confirm-"+slug, http.MethodPost, one+"/confirm", "Complete an authorization that ended in another browser", errs.ToolsetMissing, errs.NotFound), c.confirm)
-	httpapi.Register(api, op("disconnect-"+slug, http.MethodPost, one+"/disconnect", "End the caller's authorization for "+article(noun), errs.ToolsetMissing, errs.NotFound, errs.Conflict), c.disconnect)
+	httpapi.Register(api, op("disconnect-"+slug, http.MethodPost, one+"/disconnect", "End the caller's authorization for "+c.kind.One, errs.ToolsetMissing, errs.NotFound, errs.Conflict), c.disconnect)
 
 	public := func(o httpapi.Operation, d httpapi.Description) httpapi.Operation {
 		o.Access, o.Raw = httpapi.Public, d
@@ -77,14 +77,6 @@ func (c *Connections) Register(api *httpapi.API) {
 	page := c.kind.Path + "/connect/{name}"
 	api.Raw(public(op("show-"+short+"-connect", http.MethodGet, page, "A page on which a person begins to authorize this server"), redirecting), c.show)
 	api.Raw(public(op("begin-"+short+"-connect", http.MethodPost, page, "What that page sends"), redirecting), c.begin)
-}
-
-// article is a noun with its article.
-func article(noun string) string {
-	if strings.HasPrefix(noun, "M") { // em-see-pee
-		return "an " + noun
-	}
-	return "a " + noun
 }
 
 // pages are the statuses of pages that say what went wrong.
@@ -219,7 +211,7 @@ func (c *Connections) show(w http.ResponseWriter, r *http.Request, _ actor.Actor
 			return c.leave(w, r, who)
 		}
 	}
-	return c.write(w, http.StatusOK, shown{Title: "Connect " + article(c.kind.Noun), Text: fmt.Sprintf("A program of yours needs your authorization for the %s %s. A page of the service itself comes next.", c.kind.Noun, r.PathValue("name")), Ask: true})
+	return c.write(w, http.StatusOK, shown{Title: "Connect " + c.kind.One, Text: fmt.Sprintf("A program of yours needs your authorization for the %s %s. A page of the service itself comes next.", c.kind.Noun, r.PathValue("name")), Ask: true})
 }
 
 // maxForm bounds what the page sends, in bytes.

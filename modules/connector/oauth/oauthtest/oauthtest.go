@@ -57,6 +57,7 @@ type Server struct {
 	settings Settings
 	provider fosite.OAuth2Provider
 
+	tokens   sync.Mutex // held where the store is used: it writes what it has locked for reading
 	mu       sync.Mutex
 	store    *storage.MemoryStore
 	granted  []string // ids of grants
@@ -298,6 +299,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
+	s.tokens.Lock()
+	defer s.tokens.Unlock()
 	request, err := s.provider.NewAccessRequest(ctx, r, session("", ""))
 	if err == nil && !s.meant(r.PostForm) {
 		err = fosite.ErrInvalidRequest.WithHint("The resource is not this one.")
@@ -319,6 +322,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 	s.count("revoke")
+	s.tokens.Lock()
+	defer s.tokens.Unlock()
 	err := s.provider.NewRevocationRequest(r.Context(), r)
 	s.provider.WriteRevocationResponse(r.Context(), w, err)
 }
@@ -348,6 +353,8 @@ func (s *Server) Agree(t testing.TB, user, address string) url.Values {
 // RevokeAll ends every grant, as an administrator there would.
 func (s *Server) RevokeAll(t testing.TB) {
 	t.Helper()
+	s.tokens.Lock()
+	defer s.tokens.Unlock()
 	for _, id := range s.grants() {
 		if err := errors.Join(s.store.RevokeAccessToken(t.Context(), id), s.store.RevokeRefreshToken(t.Context(), id)); err != nil {
 			t.Fatal(err)
@@ -358,6 +365,8 @@ func (s *Server) RevokeAll(t testing.TB) {
 // EndTokens ends every token that is presented; those that refresh them stay.
 func (s *Server) EndTokens(t testing.TB) {
 	t.Helper()
+	s.tokens.Lock()
+	defer s.tokens.Unlock()
 	for _, id := range s.grants() {
 		if err := s.store.RevokeAccessToken(t.Context(), id); err != nil && !errors.Is(err, fosite.ErrNotFound) {
 			t.Fatal(err)

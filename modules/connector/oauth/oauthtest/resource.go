@@ -44,6 +44,8 @@ func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 
 // verify finds whose token it is. The token must be for this resource.
 func (s *Server) verify(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+	s.tokens.Lock()
+	defer s.tokens.Unlock()
 	_, found, err := s.provider.IntrospectToken(ctx, token, fosite.AccessToken, session("", ""))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)

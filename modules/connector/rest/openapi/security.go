@@ -110,14 +110,19 @@ func (c *converter) declared() node {
 	return c.doc.object("components").object("securitySchemes")
 }
 
-// requirements are the sets of schemes of which an operation needs one; optional
-// says that it needs none.
-func (c *converter) requirements(o operation) (sets [][]string, optional bool) {
-	at := c.doc
+// security is what is said about the credentials of an operation, and where.
+func (c *converter) security(o operation) (at node, list []any) {
+	at = c.doc
 	if o.node.has("security") {
 		at = o.node
 	}
-	list := at.list("security")
+	return at, at.list("security")
+}
+
+// requirements are the sets of schemes of which an operation needs one; optional
+// says that it needs none.
+func (c *converter) requirements(o operation) (sets [][]string, optional bool) {
+	at, list := c.security(o)
 	for _, v := range list {
 		names := slices.Sorted(maps.Keys(at.of(v).value))
 		if len(names) == 0 {
@@ -236,11 +241,8 @@ func (c *converter) scopes(chosen []operation) {
 			if c.served(op) != nil {
 				continue
 			}
-			at := c.doc
-			if op.node.has("security") {
-				at = op.node
-			}
-			for _, v := range at.list("security") {
+			at, list := c.security(op)
+			for _, v := range list {
 				for _, scope := range at.of(v).list(s.name) {
 					if text, ok := scope.(string); ok && text != "" && !strings.ContainsAny(text, " \r\n") {
 						needed[text] = true
