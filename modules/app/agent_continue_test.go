@@ -91,7 +91,7 @@ func TestARunOutlivesItsProcess(t *testing.T) {
   output: [{text: "Three are saved."}]
 `)
 			url := databasetest.URL(t, d)
-			env = environ(t, url, append(env, "TOOL_LEASE=3s")...)
+			env = environ(t, url, env...)
 			first := serveWith(t, env)
 			first.apply(t, files)
 			id := ids.New(ids.Run)
@@ -100,7 +100,9 @@ func TestARunOutlivesItsProcess(t *testing.T) {
 			})
 			require.Equal(t, 200, a.status, a.raw)
 			waiting := first.waits(2)
-			require.Eventually(t, func() bool { return len(upstream.all()) == 1 }, time.Minute, 10*time.Millisecond)
+			require.Eventually(t, func() bool {
+				return first.count(`SELECT count(*) FROM tool_call_results WHERE status = 'completed'`) == 1
+			}, time.Minute, 10*time.Millisecond)
 			first.stop()
 			// As if the process had died before it wrote down what the model was given.
 			require.NoError(t, databasetest.OpenURL(t, url, nil).InTx(t.Context(), func(tx database.Tx) error {
@@ -136,7 +138,7 @@ func TestAProcessThatComesBackLeavesTheRun(t *testing.T) {
 - output: [{text: Two are saved.}]
 `)
 	url := databasetest.URL(t, database.Postgres)
-	env = environ(t, url, append(env, "TOOL_LEASE=2s", "LOG_LEVEL=warn")...)
+	env = environ(t, url, append(env, "TOOL_LEASE=5s", "LOG_LEVEL=warn")...)
 	first := serveWith(t, env)
 	first.apply(t, files)
 	key := first.key
