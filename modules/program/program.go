@@ -35,6 +35,8 @@ type Request struct {
 	// Approval is when its calls wait for a person, at least; empty leaves that to
 	// the policy.
 	Approval approval.Level
+	// ReadOnly refuses calls of tools that may change something.
+	ReadOnly bool
 	// Shown is set where a model wrote it.
 	Shown record.Shown
 	// Functions are tools of the server's own that it may call besides, by

@@ -103,7 +103,7 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 	}
 	call, err := s.deps.Records.OpenProgram(ctx, a, r, record.ProgramInput{
 		Code: req.Code, Language: string(req.Language), Toolsets: req.Toolsets, Plain: req.Plain, Tool: req.Tool,
-		Selected: req.Selected, Shown: req.Shown, TimeoutMS: req.Timeout.Milliseconds(), KeyID: a.KeyID, Approval: string(req.Approval),
+		Selected: req.Selected, Shown: req.Shown, TimeoutMS: req.Timeout.Milliseconds(), KeyID: a.KeyID, Approval: string(req.Approval), ReadOnly: req.ReadOnly,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))

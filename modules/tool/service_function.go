@@ -20,9 +20,10 @@ const CodeNotFound = "NOT_FOUND"
 
 // performOwn executes a call of a function of the server's own: one that the
 // calling program was lent, or one that everybody has.
-func (s *Service) performOwn(ctx context.Context, a actor.Actor, c record.Call, arguments map[string]any) record.Answer {
-	if lent, ok := s.lent.find(c.ParentID, c.Tool); ok {
-		return s.performLent(ctx, c, lent, arguments)
+func (s *Service) performOwn(ctx context.Context, j job) record.Answer {
+	c := j.call
+	if lent, ok := s.lent.find(c.ParentID, c.Tool); ok && !j.by.ReadOnly {
+		return s.performLent(ctx, c, lent, j.arguments)
 	}
 	f, ok := s.functions.Find(c.Tool)
 	switch {
@@ -30,8 +31,10 @@ func (s *Service) performOwn(ctx context.Context, a actor.Actor, c record.Call, 
 		return s.noFunction(c)
 	case c.Origin == ids.PTC && !f.SandboxCallable:
 		return record.Refuse(CodeCallerNotAllowed, fmt.Sprintf("Function %s may not be called from code.", f.Name))
+	case j.by.ReadOnly && !f.ReadOnly:
+		return s.refused(ctx, c, mayChange(f.Name))
 	}
-	return s.performFunction(ctx, a, c, f, arguments)
+	return s.performFunction(ctx, j.actor, c, f, j.arguments)
 }
 
 // performFunction executes a call of a registered function. What it returns is

@@ -49,7 +49,7 @@ func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Ans
 		}
 	}()
 	if c.Toolset == ptc.Own {
-		return s.performOwn(ctx, j.actor, c, j.arguments), charge, nil
+		return s.performOwn(ctx, j), charge, nil
 	}
 	in, executor, err := s.check(ctx, j)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Service) check(ctx context.Context, j job) (in Invocation, executor Exe
 	if err != nil {
 		return in, nil, err
 	}
-	if err := callable(c, method); err != nil {
+	if err := callable(c, j.by, method); err != nil {
 		return in, nil, err
 	}
 	title, _ := j.arguments[fileNameTitle].(string)
@@ -291,12 +291,14 @@ func (s *Service) admit(ctx context.Context, c record.Call, by record.Grant, t t
 
 // callable decides whether this caller may call a method. People and scripts
 // may call all of them.
-func callable(c record.Call, m toolset.Method) error {
+func callable(c record.Call, by record.Grant, m toolset.Method) error {
 	switch callers := m.Callers(); {
 	case c.Origin == ids.PTC && !callers.Code:
 		return &Failure{Code: CodeCallerNotAllowed, Message: fmt.Sprintf("Tool %s may not be called from code; it is a tool call of its own.", m.Name)}
 	case c.Origin == ids.Agent && !callers.Direct:
 		return &Failure{Code: CodeCallerNotAllowed, Message: fmt.Sprintf("Tool %s may be called from code only.", m.Name)}
+	case by.ReadOnly && !m.Reads():
+		return mayChange(m.Name)
 	}
 	return nil
 }
@@ -361,4 +363,9 @@ func (s *Service) refused(ctx context.Context, c record.Call, err error) record.
 	}
 	s.logger.ErrorContext(ctx, "tool call failed inside the server", "callId", c.CallID, "error", err)
 	return record.Refuse(CodeInternal, internalFault)
+}
+
+// mayChange refuses a program that may only read.
+func mayChange(name string) error {
+	return &Failure{Code: CodeCallerNotAllowed, Message: fmt.Sprintf("Tool %s may change something, and this program may only read.", name)}
 }

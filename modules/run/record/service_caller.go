@@ -25,6 +25,8 @@ type Grant struct {
 	// KeyID is the user's key that began the program; empty for none. Approval is
 	// when its calls are to wait for a person, as whoever began it wants.
 	KeyID, Approval string
+	// ReadOnly refuses its calls of tools that may change something.
+	ReadOnly bool
 }
 
 // Allows reports whether a program was given a toolset.
@@ -78,7 +80,7 @@ func (s *Service) readProgram(ctx context.Context, a actor.Actor, callID string)
 	}
 	given, readable := programOf(c.Input)
 	c.Input, c.Output = nil, nil
-	return program{c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected, KeyID: given.KeyID, Approval: given.Approval}, readable}, nil
+	return program{c, Grant{All: readable && len(given.Toolsets) == 0, Toolsets: given.Toolsets, Selected: given.Selected, KeyID: given.KeyID, Approval: given.Approval, ReadOnly: given.ReadOnly}, readable}, nil
 }
 
 // programOf reads which toolsets a program was given; none are all. What is

@@ -29,6 +29,8 @@ type ProgramInput struct {
 	// KeyID and Approval are those of Grant.
 	KeyID    string `json:"keyId,omitempty"`
 	Approval string `json:"approval,omitempty"`
+	// ReadOnly refuses its calls of tools that may change something.
+	ReadOnly bool `json:"readOnly,omitempty"`
 	// Shown is set for a program that a model wrote.
 	Shown Shown `json:"-"`
 }
