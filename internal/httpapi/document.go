@@ -23,7 +23,7 @@ type Description struct {
 	// Answers are the JSON of an answer: one of these types.
 	Answers []any
 	// Media are the content types of answers that are not JSON, with an example
-	// of each.
+	// of each: of events, the data of one.
 	Media map[string]string
 	// Events are the data of the events of a stream.
 	Events []any

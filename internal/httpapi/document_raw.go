@@ -81,7 +81,10 @@ func (a *API) content(d Description) map[string]*huma.MediaType {
 	content := map[string]*huma.MediaType{}
 	for kind, text := range d.Media {
 		content[kind] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}, Example: text}
-		if !strings.HasPrefix(kind, "text/") {
+		switch {
+		case kind == eventMedia:
+			content[kind] = plainEvents(text)
+		case !strings.HasPrefix(kind, "text/"):
 			content[kind].Schema.Format = "binary"
 		}
 	}
@@ -108,6 +111,18 @@ func (a *API) content(d Description) map[string]*huma.MediaType {
 		content[jsonMedia] = either
 	}
 	return content
+}
+
+// plainEvents describes events of another protocol than the stream's own, by the data
+// of one.
+func plainEvents(data string) *huma.MediaType {
+	return &huma.MediaType{
+		Schema: &huma.Schema{
+			Type: huma.TypeObject, Description: "One server-sent event", Required: []string{"data"},
+			Properties: map[string]*huma.Schema{"event": {Type: huma.TypeString}, "data": {Type: huma.TypeString, Description: "One line of JSON"}},
+		},
+		Example: map[string]string{"event": "message", "data": data},
+	}
 }
 
 const componentPath = "#/components/schemas/"

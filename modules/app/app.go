@@ -224,7 +224,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.Agents = a.agents()
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
-	a.register()
+	a.register(box)
 	return a.publisher()
 }
 
@@ -239,9 +239,9 @@ func (a *App) programs() *program.Module {
 	})
 }
 
-func (a *App) register() {
+func (a *App) register(box *secretbox.Box) {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.CodeAPI, a.Drive, a.Streams, a.Agents, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.mcpServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}

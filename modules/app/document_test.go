@@ -237,6 +237,7 @@ func unsaid() map[string]string {
 		"pattern belongs to the decision":            "members depend on each other",
 		"A call that is refused takes neither":       "members depend on each other",
 		"The address is longer than":                 "the limit is of the whole query",
+		"The message is not taken.":                  "which methods there are, and what they take, is another protocol's",
 		"selectedTools has a name":                   "names are counted in bytes",
 	}
 }

@@ -104,6 +104,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"mcp", "show", "docs"},
 		{"mcp", "unpin", "docs"},
 		{"mcp", "remove", "docs", "--yes"},
+		{"mcp", "config", "codex"},
 		{"mcp", "import", file(t, "client.json", `{"mcpServers": {"files": {"command": "server-filesystem"}, "old": {"type": "sse", "url": "https://mcp.example.com/sse"}}}`)},
 		{"mcp", "apply", file(t, "mcp.yaml", "servers: {web: {url: 'https://mcp.example.com/mcp', oauth: true}}")},
 		{"mcp", "connect", "web", "--user", "anna"},

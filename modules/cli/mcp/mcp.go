@@ -26,7 +26,7 @@ type commands struct{ *shell.Shell }
 func New(s *shell.Shell) *cobra.Command {
 	c := commands{s}
 	return c.Group("mcp", "MCP servers, whose tools programs call", c.list(), c.add(), c.show(), c.test(), c.tools(), c.remove(),
-		c.connect(), c.pin(), c.unpin(), c.price(), c.imports(), c.apply())
+		c.connect(), c.pin(), c.unpin(), c.price(), c.imports(), c.apply(), c.serve(), c.config())
 }
 
 // ofOwner makes a command about servers of everybody or, with --user, of a user.

@@ -1,0 +1,34 @@
+// A client of MCP in TypeScript, unmodified, of either generation. Prints what it saw.
+// Arguments: the modules to import, the address of the server, and the programs.
+import { pathToFileURL } from "node:url";
+
+const [generation, modules, address, programs] = process.argv.slice(2);
+const load = (path) => import(pathToFileURL(`${modules}/@modelcontextprotocol/${path}`).href);
+const { Client, StreamableHTTPClientTransport, ElicitRequestSchema } =
+  generation === "v1"
+    ? {
+        ...(await load("sdk/dist/esm/client/index.js")),
+        ...(await load("sdk/dist/esm/client/streamableHttp.js")),
+        ...(await load("sdk/dist/esm/types.js")),
+      }
+    : await load("client/dist/index.mjs");
+
+const seen = { asked: [], progress: [], results: [] };
+const client = new Client({ name: "test", version: "1" }, { capabilities: { elicitation: {} } });
+client.setRequestHandler(ElicitRequestSchema ?? "elicitation/create", async (request) => {
+  seen.asked.push(request.params.message);
+  return { action: "accept", content: { decision: "allow" } };
+});
+const transport = new StreamableHTTPClientTransport(new URL(address), { requestInit: { headers: { "X-API-Key": process.env.KEY } } });
+await client.connect(transport);
+seen.version = transport.protocolVersion ?? client.getNegotiatedProtocolVersion();
+seen.tools = (await client.listTools()).tools.map((tool) => tool.name);
+const onprogress = ({ message }) => seen.progress.push(message);
+for (const code of JSON.parse(programs)) {
+  const call = { name: "run_code", arguments: { code } };
+  const result = generation === "v1" ? await client.callTool(call, undefined, { onprogress }) : await client.callTool(call, { onprogress });
+  seen.results.push({ error: result.isError ?? false, value: result.structuredContent, text: result.content[0].text });
+}
+seen.resource = (await client.readResource({ uri: seen.results[0].value.run })).contents[0].text;
+console.log(JSON.stringify(seen));
+await client.close();
