@@ -175,6 +175,28 @@ func TestLongProgramsOverMCP(t *testing.T) {
 			require.Equal(t, "completed", r.Status)
 			require.Equal(t, "late\n", r.Stdout)
 		}
+
+		// A user waits in so many calls, and no more; others are not kept by it.
+		session := s.agent(s.key, "2026-07-28", nil)
+		r, _, _ := call(t, session, "run_code", map[string]any{"code": "import time\ntime.sleep(100)", "wait_s": 0})
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "resume_code", Arguments: map[string]any{"execution": r.Execution, "wait_s": 50}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		require.Eventually(t, func() bool {
+			_, text, failed := call(t, session, "resume_code", map[string]any{"execution": r.Execution})
+			return failed && strings.Contains(text, "Too many of your calls wait for programs.")
+		}, 30*time.Second, 20*time.Millisecond)
+		theirs, _, _ := call(t, s.agent(ben, "2026-07-28", nil), "run_code", map[string]any{"code": "print(1)"})
+		require.Equal(t, "completed", theirs.Status)
+		require.Equal(t, http.StatusOK, s.send(s.key, "POST", "/v1/action/abort", map[string]any{"resultId": strings.TrimPrefix(r.Run, "portico://runs/")}).status)
+		wg.Wait()
+		r, _, _ = call(t, session, "resume_code", map[string]any{"execution": r.Execution})
+		require.Equal(t, "error", r.Status)
 	})
 }
 

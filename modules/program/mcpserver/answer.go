@@ -175,8 +175,11 @@ func result(e execution) (*mcp.CallToolResult, execution, error) {
 }
 
 // broken is the answer where there is no program to tell of.
-func broken(err error) (*mcp.CallToolResult, execution, error) {
-	return result(execution{Status: failed, Error: strings.TrimSpace(errs.Message(err) + " " + advice(err)), Calls: []call{}})
+func broken(err error) (*mcp.CallToolResult, execution, error) { return lost("", err) }
+
+// lost is the answer where nothing can be told of a program but its handle.
+func lost(callID string, err error) (*mcp.CallToolResult, execution, error) {
+	return result(execution{Status: failed, Execution: callID, Error: strings.TrimSpace(errs.Message(err) + " " + advice(err)), Calls: []call{}})
 }
 
 // said is an answer that is a text alone.

@@ -173,6 +173,11 @@ func (u user) answered(ctx context.Context, req *mcp.CallToolRequest, in any, mo
 	if json.Unmarshal(kept, &s) != nil || s.UID != u.who.UID || s.Call != call || time.Now().After(s.Until) {
 		return broken(errOtherState)
 	}
+	leave, err := u.enter(u.who.UID)
+	if err != nil {
+		return broken(err)
+	}
+	defer leave()
 	left := map[string]bool{}
 	w := waiting{most: most}
 	for _, q := range s.Asked {
@@ -181,7 +186,7 @@ func (u user) answered(ctx context.Context, req *mcp.CallToolRequest, in any, mo
 		case !ok: // it is asked again
 		case said.Action == "decline" || said.Action == "accept" && !q.Page:
 			if err := u.decide(ctx, q, said); err != nil {
-				return broken(err)
+				return lost(s.Execution, err)
 			}
 		default: // it is decided elsewhere, or later
 			left[q.CallID] = true
@@ -190,7 +195,7 @@ func (u user) answered(ctx context.Context, req *mcp.CallToolRequest, in any, mo
 	}
 	st, err := u.wait(ctx, req, s.Execution, w)
 	if err != nil {
-		return broken(err)
+		return lost(s.Execution, err)
 	}
 	return u.told(ctx, req, in, st, left)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -88,6 +89,9 @@ const (
 type Module struct {
 	deps   Deps
 	schema *mcp.SchemaCache
+
+	mu      sync.Mutex
+	waiting map[string]int // calls that wait for programs, by user
 }
 
 // New wires the module and starts nothing.
@@ -95,7 +99,7 @@ func New(d Deps) *Module {
 	if d.Settings.Wait == 0 {
 		d.Settings.Wait = usualWait
 	}
-	return &Module{deps: d, schema: mcp.NewSchemaCache()}
+	return &Module{deps: d, schema: mcp.NewSchemaCache(), waiting: map[string]int{}}
 }
 
 // Register adds the module's routes.
@@ -135,6 +139,28 @@ type user struct {
 	// gone is closed when the client has gone. Requests of the older era are not
 	// cancelled with their connection, since other servers let them come back to it.
 	gone <-chan struct{}
+}
+
+// maxWaiting is how many calls of one user wait for programs at once.
+const maxWaiting = 64
+
+var errTooMany = errs.New(errs.RateLimited, "Too many of your calls wait for programs.").Do("Let some of them end first.").After(time.Second)
+
+// enter lets a call of a user wait until leave is called.
+func (m *Module) enter(uid string) (leave func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waiting[uid] >= maxWaiting {
+		return nil, errTooMany
+	}
+	m.waiting[uid]++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.waiting[uid]--; m.waiting[uid] == 0 {
+			delete(m.waiting, uid)
+		}
+	}, nil
 }
 
 // everything is a right that no key with scopes has.

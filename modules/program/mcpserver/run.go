@@ -34,6 +34,11 @@ func (u user) begin(ctx context.Context, req *mcp.CallToolRequest, in runInput, 
 	if req.Params.RequestState != "" {
 		return u.answered(ctx, req, in, most)
 	}
+	leave, err := u.enter(u.who.UID)
+	if err != nil {
+		return broken(err)
+	}
+	defer leave()
 	keys, err := u.keys(ctx, in.Toolsets)
 	if err != nil {
 		return broken(err)
@@ -57,8 +62,8 @@ func (u user) begin(ctx context.Context, req *mcp.CallToolRequest, in runInput, 
 	if (ctx.Err() != nil || errors.Is(err, errGone)) && !st.Ended {
 		u.deps.Programs.Abort(run.Ref{UID: u.who.UID, ResultID: started.ResultID, Version: started.Version})
 	}
-	if err != nil {
-		return broken(err)
+	if err != nil { // it may go on all the same
+		return lost(started.CallID, err)
 	}
 	return u.told(ctx, req, in, st, nil)
 }
@@ -68,6 +73,11 @@ func (u user) resume(ctx context.Context, req *mcp.CallToolRequest, in resumeInp
 	if req.Params.RequestState != "" {
 		return u.answered(ctx, req, in, most)
 	}
+	leave, err := u.enter(u.who.UID)
+	if err != nil {
+		return broken(err)
+	}
+	defer leave()
 	// A client that can ask is told at once that somebody is asked. For others, the
 	// wait is for what a person decides elsewhere.
 	st, err := u.wait(ctx, req, strings.TrimSpace(in.Execution), waiting{most: most, patient: !u.asks(req).any()})
@@ -82,7 +92,7 @@ func (u user) resume(ctx context.Context, req *mcp.CallToolRequest, in resumeInp
 func (u user) told(ctx context.Context, req *mcp.CallToolRequest, in any, st program.State, left map[string]bool) (*mcp.CallToolResult, execution, error) {
 	question, asked, err := u.ask(ctx, req, in, st, left)
 	if err != nil {
-		return broken(err)
+		return lost(st.CallID, err)
 	}
 	if asked {
 		return question, execution{}, nil
@@ -132,24 +142,34 @@ func (u user) wait(ctx context.Context, req *mcp.CallToolRequest, callID string,
 	defer end.Stop()
 	tick := time.NewTicker(shortly)
 	defer tick.Stop()
-	var asked, looked time.Time // asked is since when nothing but a person can go on
+	// asked is since when nothing but a person can go on with it, looked when it was
+	// looked at last, counted when its calls were, which are more to read.
+	var asked, looked, counted time.Time
 	for told, heard := 0, true; ; {
 		if since := time.Since(looked); heard && since >= shortly || since >= lookAgain || !asked.IsZero() {
-			if st, err = u.deps.Programs.State(ctx, u.who, callID, true); err != nil {
+			whole := time.Since(counted) >= lookAgain || !asked.IsZero()
+			now, err := u.deps.Programs.State(ctx, u.who, callID, whole)
+			if err == nil && now.Ended && !whole {
+				whole = true
+				now, err = u.deps.Programs.State(ctx, u.who, callID, whole)
+			}
+			if err != nil {
 				return st, err
 			}
-			told = u.progress(ctx, req, st, told)
-			if st.Ended {
-				return st, nil
-			}
 			heard, looked = false, time.Now()
-			switch {
-			case w.patient || !stuck(st):
-				asked = time.Time{}
-			case asked.IsZero():
-				asked = looked
-			case looked.Sub(asked) >= settle:
-				return st, nil
+			if whole {
+				st, counted = now, looked
+				told = u.progress(ctx, req, st, told)
+				switch {
+				case st.Ended:
+					return st, nil
+				case w.patient || !stuck(st):
+					asked = time.Time{}
+				case asked.IsZero():
+					asked = looked
+				case looked.Sub(asked) >= settle:
+					return st, nil
+				}
 			}
 		}
 		select {
