@@ -69,17 +69,23 @@ func (u user) search(ctx context.Context, _ *mcp.CallToolRequest, in searchInput
 	for _, w := range warnings {
 		fmt.Fprintf(&b, "# %s\n", w)
 	}
-	return said(strings.TrimRight(b.String(), "\n")), nil, nil
+	return said(within(strings.TrimRight(b.String(), "\n"), "ask for fewer tools, or one query at a time")), nil, nil
+}
+
+// within is a text that clients show a model whole: the beginning of it, and that it is
+// no more, where it is longer.
+func within(text, instead string) string {
+	head, cut := part(text, 0)
+	if cut != nil {
+		head += fmt.Sprintf("\n[the first %d of %d characters: %s]", maxText, cut.Total, instead)
+	}
+	return head
 }
 
 // found writes the tools that fit a question.
 func (u user) found(ctx context.Context, b *strings.Builder, c *catalogue.Catalogue, question string, limit int) {
 	if strings.TrimSpace(question) == "" {
-		text, cut := part(c.Search(""), 0)
-		b.WriteString(text + "\n")
-		if cut != nil {
-			fmt.Fprintf(b, "# These are not all: %d of %d characters. Ask with a query.\n", maxText, cut.Total)
-		}
+		b.WriteString(within(c.Search(""), "ask with a query") + "\n")
 		return
 	}
 	tools := c.Find(question)
@@ -90,9 +96,11 @@ func (u user) found(ctx context.Context, b *strings.Builder, c *catalogue.Catalo
 	for n, t := range tools[:min(limit, len(tools))] {
 		fmt.Fprintf(b, "%s  # [%s]\n", t.Line(), t.Toolset)
 		if n < wholeFound {
-			if text, err := c.Help(ctx, t.Call); err == nil {
-				fmt.Fprintf(b, "%s\n\n", indent(text))
+			text, err := c.Help(ctx, t.Call)
+			if err != nil {
+				text = errs.Message(err)
 			}
+			fmt.Fprintf(b, "%s\n\n", indent(text))
 		}
 	}
 	if more := len(tools) - limit; more > 0 {
@@ -126,11 +134,7 @@ func (u user) describe(ctx context.Context, _ *mcp.CallToolRequest, in describeI
 		}
 		fmt.Fprintf(&b, "## %s\n%s\n\n", name, strings.TrimSpace(text))
 	}
-	text, cut := part(strings.TrimSpace(b.String()), 0)
-	if cut != nil {
-		text += fmt.Sprintf("\n[%d of %d characters: ask for fewer names]", maxText, cut.Total)
-	}
-	r := said(text)
+	r := said(within(strings.TrimSpace(b.String()), "ask for fewer names"))
 	r.IsError = !known
 	return r, nil, nil
 }
