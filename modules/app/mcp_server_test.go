@@ -111,7 +111,21 @@ func TestAgentsRunProgramsOverMCP(t *testing.T) {
 			require.Contains(t, text, "ToolExecutionError")
 			require.Contains(t, text, `There is no tool "nonsense"`)
 
-			r, _, failed := call(t, session, "run_code", map[string]any{"code": "print(get_weather(city='Oslo', days=1)['forecast'][0]['celsius'])"})
+			// What it says of programs is so.
+			_, guide, _ := call(t, session, "describe_tool", map[string]any{"names": []string{"portico"}})
+			_, example, found := strings.Cut(guide, "\n  from concurrent")
+			require.True(t, found, guide)
+			example, _, _ = strings.Cut("from concurrent"+example, "\n\n")
+			code := strings.ReplaceAll(example, "\n  ", "\n") + `
+print(len(await asyncio.gather(*(get_weather(city=c) for c in cities))))
+print(search_tools("weather of a city").split("(")[0])
+print("Parameters:" in help("get_weather"))
+`
+			r, _, failed := call(t, session, "run_code", map[string]any{"code": code})
+			require.False(t, failed, "%s\n%s", code, r.Stderr)
+			require.Regexp(t, `^Oslo [0-9.-]+\nRome [0-9.-]+\n2\n.*get_weather\nTrue\n$`, r.Stdout)
+
+			r, _, failed = call(t, session, "run_code", map[string]any{"code": "print(get_weather(city='Oslo', days=1)['forecast'][0]['celsius'])"})
 			require.False(t, failed)
 			require.Equal(t, "completed", r.Status)
 			require.Equal(t, "3.9\n", r.Stdout)
