@@ -433,6 +433,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/tool/approvals", "", 200},
 		{"GET", "/v1/tool/approvals/none", "", 404},
 		{"POST", "/v1/tool/call/decide", `{"callId":"none","decision":"allow"}`, 404},
+		{"POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 200},
+		{"POST", "/mcp", `{"jsonrpc":"1.0","id":1,"method":"tools/list"}`, 400},
+		{"POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202},
 		{"GET", "/v1/tool/approvals/permissions", "", 200},
 		{"DELETE", "/v1/tool/approvals/permissions/none", "", 404},
 	} {

@@ -175,6 +175,8 @@ func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) 
 	job := opened.Job
 	cell := sent{x.cell(job), make(chan struct{})}
 	begin := time.Now()
+	x.serve(job.Gateway) // before the code has a chance to call anything
+	defer x.serve(nil)
 	select {
 	case x.cells <- cell:
 	case <-x.ended:
@@ -184,8 +186,6 @@ func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) 
 	}
 	out.Fresh = x.cellsIn == 0
 	x.cellsIn++
-	x.serve(job.Gateway)
-	defer x.serve(nil)
 	select { // its time begins when it has a turn of the sandbox
 	case <-cell.taken:
 	case <-x.ended:
