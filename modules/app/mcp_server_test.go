@@ -162,9 +162,11 @@ print("Parameters:" in help("get_weather"))
 			}})
 			require.NoError(t, err)
 			require.False(t, res.IsError)
-			mu.Lock()
-			require.True(t, slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, "get_weather") }), "%v", told)
-			mu.Unlock()
+			require.Eventually(t, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, "get_weather") })
+			}, time.Minute, 10*time.Millisecond)
 		}
 		require.Positive(t, s.count("SELECT count(*) FROM tool_call_results WHERE tool_name = 'get_weather' AND status = 'completed'"))
 	})
@@ -189,28 +191,6 @@ func TestLongProgramsOverMCP(t *testing.T) {
 			require.Equal(t, "completed", r.Status)
 			require.Equal(t, "late\n", r.Stdout)
 		}
-
-		// A user waits in so many calls, and no more; others are not kept by it.
-		session := s.agent(s.key, "2026-07-28", nil)
-		r, _, _ := call(t, session, "run_code", map[string]any{"code": "import time\ntime.sleep(100)", "wait_s": 0})
-		var wg sync.WaitGroup
-		for range 64 {
-			wg.Go(func() {
-				if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "resume_code", Arguments: map[string]any{"execution": r.Execution, "wait_s": 50}}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		require.Eventually(t, func() bool {
-			_, text, failed := call(t, session, "resume_code", map[string]any{"execution": r.Execution})
-			return failed && strings.Contains(text, "Too many of your calls wait for programs.")
-		}, 30*time.Second, 20*time.Millisecond)
-		theirs, _, _ := call(t, s.agent(ben, "2026-07-28", nil), "run_code", map[string]any{"code": "print(1)"})
-		require.Equal(t, "completed", theirs.Status)
-		require.Equal(t, http.StatusOK, s.send(s.key, "POST", "/v1/action/abort", map[string]any{"resultId": strings.TrimPrefix(r.Run, "portico://runs/")}).status)
-		wg.Wait()
-		r, _, _ = call(t, session, "resume_code", map[string]any{"execution": r.Execution})
-		require.Equal(t, "error", r.Status)
 	})
 }
 
@@ -533,9 +513,11 @@ func TestMCPOverStandardInput(t *testing.T) {
 			got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "run_code", Meta: mcp.Meta{"progressToken": "p"}, Arguments: map[string]any{"code": "get_weather(city='Oslo')"}})
 			require.NoError(t, err)
 			require.False(t, got.IsError)
-			mu.Lock()
-			require.Equal(t, []string{"call 1: get_weather"}, told)
-			mu.Unlock()
+			require.Eventually(t, func() bool { // clients hand them on in their own time
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Equal(told, []string{"call 1: get_weather"})
+			}, time.Minute, 10*time.Millisecond)
 			var run struct{ Run string }
 			require.NoError(t, json.Unmarshal([]byte(got.Content[0].(*mcp.TextContent).Text), &run))
 			read, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: run.Run})
