@@ -217,13 +217,15 @@ func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
 
 const interrupted = "The run was interrupted, and could not go on. Run it again."
 
-// claim makes a run and its calls that wait those of this process.
+// claim makes a run and its calls that wait those of this process. The calls come
+// first, as in every transaction that locks both: a decision of one of them appends
+// its event to the run.
 func (s *Service) claim(ctx context.Context, ref run.Ref, until time.Time) error {
 	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.deps.Records.Runs.TakeOver(ctx, tx, ref, until); err != nil {
+		if err := s.deps.Records.Calls.Adopt(tx, ref, until); err != nil {
 			return err
 		}
-		if err := s.deps.Records.Calls.Adopt(tx, ref, until); err != nil {
+		if err := s.deps.Records.Runs.TakeOver(ctx, tx, ref, until); err != nil {
 			return err
 		}
 		return s.deps.Records.Turns.Continue(tx, ref)

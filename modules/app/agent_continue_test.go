@@ -126,6 +126,42 @@ func TestARunOutlivesItsProcess(t *testing.T) {
 	}
 }
 
+// A process that takes a run over locks its calls before the run, as decisions do: on
+// PostgreSQL, two transactions with different orders can end in a deadlock.
+func TestATakeoverLocksAsADecisionDoes(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	upstream, files := noted(t)
+	_, env := script(t, `
+- output: [{call: {name: always_save, arguments: {text: one, file_name_title: x}}}]
+- output: [{text: One is saved.}]
+`)
+	url := databasetest.URL(t, database.Postgres)
+	env = environ(t, url, env...)
+	first := serveWith(t, env)
+	first.apply(t, files)
+	a := first.send(first.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Save.", "toolsets": []string{"always"}, "ptc": "off", "resultId": "ar-both"})
+	require.Equal(t, 200, a.status, a.raw)
+	call := first.waits(1)[0].CallID
+	first.stop()
+	db := databasetest.OpenURL(t, url, nil)
+	var second *instance
+	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+		decision := database.Unscoped(tx.Handle)
+		require.NoError(t, decision.Exec("SELECT 1 FROM tool_call_results WHERE call_id = ? FOR NO KEY UPDATE", call).Error)
+		second = serveWith(t, env)
+		require.Eventually(t, func() bool {
+			return app.Count(t, db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+		}, time.Minute, 10*time.Millisecond, "the takeover waits for the call")
+		return decision.Exec("SELECT 1 FROM action_results WHERE result_id = 'ar-both' FOR NO KEY UPDATE NOWAIT").Error
+	}))
+	second.key = first.key
+	require.Equal(t, 200, second.decide(call, "allow").status)
+	r := second.finished(t, second.key, "ar-both")
+	require.Equal(t, "finish", r.Status, "%v", r.Errors)
+	require.Equal(t, []string{"one"}, upstream.all())
+}
+
 // A process that was taken for dead and comes back leaves the run to the one that went
 // on with it: it asks the model nothing, sends nothing, and writes nothing.
 func TestAProcessThatComesBackLeavesTheRun(t *testing.T) {

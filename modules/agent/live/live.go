@@ -259,17 +259,18 @@ func (w *Writer) Answered(ctx context.Context, r model.Response) error {
 }
 
 func (w *Writer) record(ctx context.Context, tx database.Tx, m message, usage json.RawMessage, r model.Response) error {
-	if err := w.deps.Runs.Mine(ctx, tx, w.run.Ref()); err != nil {
-		return err
-	}
-	if err := w.say(ctx, tx, m, usage); err != nil {
-		return err
-	}
+	// The user's row is locked before the run's, as where a call ends.
 	err := w.deps.Billing.ChargeModel(ctx, tx, billing.ModelCharge{
 		UID: w.run.UID, ResultID: w.run.ResultID, Version: w.run.Version, Model: r.Model, Input: r.Usage.Input, Output: r.Usage.Output,
 		Price: w.deps.Price.Of(r.Usage.Input, r.Usage.Output),
 	})
 	if err != nil {
+		return err
+	}
+	if err := w.deps.Runs.Mine(ctx, tx, w.run.Ref()); err != nil {
+		return err
+	}
+	if err := w.say(ctx, tx, m, usage); err != nil {
 		return err
 	}
 	_, err = w.Event(ctx, tx, run.NewEvent{Type: run.TokenUsage, Payload: map[string]any{"messageId": m.id, "tokenUsage": map[string]any{

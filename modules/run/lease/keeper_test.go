@@ -106,7 +106,9 @@ func TestALivingProcesssWorkGoesOn(t *testing.T) {
 			watches.reap()
 		}
 		for _, c := range []record.Call{herProgram, hisProgram, child} {
-			require.Equal(t, record.Executing, works.call(c).Status)
+			now := works.call(c)
+			require.Equal(t, record.Executing, now.Status)
+			require.Equal(t, now.CreatedAt, now.UpdatedAt, "a sign of life changes nothing that is shown")
 		}
 		require.Equal(t, run.Running, works.run(hers).Status)
 		require.Equal(t, run.Running, works.run(his).Status)

@@ -39,7 +39,7 @@ type callRow struct {
 	LeaseOwner     *string
 	LeaseExpiresAt *time.Time
 	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
 	DeletedAt      *time.Time
 }
 
@@ -281,6 +281,10 @@ func (repository) postpone(tx database.Tx, c Call, now, until time.Time) error {
 func (repository) adopt(tx database.Tx, r run.Ref, owner string, until time.Time) error {
 	of := func() *gorm.DB {
 		return database.Scoped(tx.Handle, r.UID).Model(&callRow{}).Where("result_id = ? AND version = ? AND deleted_at IS NULL", r.ResultID, r.Version)
+	}
+	var held []int64 // none of them goes on while the others are looked at
+	if err := database.Lock(of()).Where("status = ?", Waiting).Order("pk").Pluck("pk", &held).Error; err != nil {
+		return err
 	}
 	var busy int64
 	err := of().Where("status = ? OR status = ? AND ptc_call_id IS NOT NULL", Executing, Waiting).Count(&busy).Error
