@@ -34,10 +34,14 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req Request) (Starte
 		s.work.background.Done()
 		return Started{}, err
 	}
+	lasting := context.WithoutCancel(ctx)
+	// Known before this returns: its caller may abort it at once.
+	working, done := s.follow(lasting, o, true)
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer s.work.background.Done()
-		_, err := s.execute(context.WithoutCancel(ctx), o, func() { close(begun) })
+		defer done()
+		_, err := s.execute(lasting, working, o, func() { close(begun) })
 		ended <- err
 		if err != nil && errs.CodeOf(err) != errs.RateLimited {
 			s.deps.Logger.ErrorContext(ctx, "a program in the background failed", "callId", o.call.CallID, "error", err)

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/app/apptest"
@@ -306,4 +308,35 @@ func TestProgramsOutside(t *testing.T) {
 	require.Equal(t, run.Done, f.Status)
 	ran := s.Post(s.Anna, "/v1/action/register", map[string]any{"title": "only a run"}, &r)
 	require.Equal(t, http.StatusOK, ran.Status)
+}
+
+// Whoever goes away while a program begins ends it, whenever that is: nothing goes on
+// of which nobody knows.
+func TestNoProgramOutlivesACallerThatHasGone(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, toolsets)
+	programs := s.App.Programs.Service
+	var callers sync.WaitGroup
+	for i := range 200 {
+		callers.Go(func() {
+			ctx, leave := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+			defer leave()
+			started, err := programs.Start(ctx, s.Anna.Actor, program.Request{Code: "import time\ntime.sleep(600)", Language: sandbox.Python, Plain: true})
+			if err == nil {
+				programs.Abort(run.Ref{UID: s.Anna.UID, ResultID: started.ResultID, Version: started.Version})
+			}
+		})
+		if i%4 == 3 {
+			callers.Wait()
+		}
+	}
+	callers.Wait()
+	count := func(what string) (n int) {
+		require.NoError(t, database.Unscoped(s.App.DB.Read(t.Context())).Raw("SELECT count(*) FROM "+what).Scan(&n).Error)
+		return n
+	}
+	for _, left := range []string{"tool_call_results WHERE status = 'executing'", "action_results WHERE status = 'running'"} {
+		require.Eventually(t, func() bool { return count(left) == 0 }, 15*time.Second, 20*time.Millisecond, left)
+	}
+	require.Positive(t, count("action_results"))
 }

@@ -41,14 +41,14 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 	if err != nil {
 		return Outcome{}, err
 	}
-	return s.execute(ctx, o, nil)
+	working, done := s.follow(ctx, o, false)
+	defer done()
+	return s.execute(ctx, working, o, nil)
 }
 
-// execute runs a program that is recorded, and records its end. begun, where it is
-// not nil, is called when the sandbox has taken a program that no request waits for.
-func (s *Service) execute(ctx context.Context, o *Opened, begun func()) (Outcome, error) {
-	working, done := s.follow(ctx, o, begun != nil)
-	defer done()
+// execute runs a program that is recorded, while working has not ended, and records its
+// end. begun, where it is not nil, is called when the sandbox has taken the program.
+func (s *Service) execute(ctx, working context.Context, o *Opened, begun func()) (Outcome, error) {
 	o.stream()
 	o.waits.begins = true
 	x, err := s.deps.Sandbox.Begin(working, o.Job)

@@ -23,6 +23,9 @@ type Service struct {
 	known *cached.Cache[Ref, struct{}] // to be their user's
 }
 
+// createTimeout bounds the transaction that makes a run.
+const createTimeout = 15 * time.Second
+
 // Create begins a run: it is running, leased by this process, and has its
 // start event. It returns ErrMissing when the result id is another user's and
 // ErrCanvasMissing when the canvas is not the caller's.
@@ -44,6 +47,13 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 	if p.CanvasID != "" {
 		r.TargetType, r.TargetID = new(targetCanvas), &p.CanvasID
 	}
+	if err := ctx.Err(); err != nil {
+		return Run{}, err
+	}
+	// A caller that goes away meanwhile does not end the transaction: whether it was
+	// committed would not be known, and this process keeps its running runs alive.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
 		var err error
 		if known, err = s.place(tx, a, &r); err != nil {

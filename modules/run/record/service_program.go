@@ -48,6 +48,12 @@ func (s *Service) OpenProgram(ctx context.Context, a actor.Actor, r run.Run, in 
 	}
 	c := s.FromModel(a, r, in.Shown)
 	c.Toolset, c.Tool, c.StepName, c.Input = name, name, name, input
+	if err := ctx.Err(); err != nil {
+		return Call{}, err
+	}
+	// As in Begin: whether it was committed has to be known.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
 	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.insert(tx, c, s.claim(Once{})); err != nil {
 			return err
