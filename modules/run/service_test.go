@@ -70,6 +70,27 @@ func events(t *testing.T, s *run.Service, r run.Run, after int64, limit int) []r
 	return out
 }
 
+// A caller that goes away while a run is made gets the run, or there is none: this
+// process would keep one alive of which nobody knows.
+func TestARunIsMadeOrItIsNot(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := newService(t, db)
+		made := int64(0)
+		for i := range 1000 {
+			ctx, leave := context.WithTimeout(t.Context(), time.Duration(i)*6*time.Microsecond)
+			if _, err := s.Create(ctx, anna, run.CreateParams{}); err == nil {
+				made++
+			}
+			leave()
+		}
+		var rows int64
+		require.NoError(t, database.Unscoped(db.Read(t.Context())).Table("action_results").Count(&rows).Error)
+		require.Equal(t, made, rows)
+		require.Positive(t, rows)
+	})
+}
+
 func TestLifeOfARun(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

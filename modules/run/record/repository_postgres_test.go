@@ -369,6 +369,31 @@ func TestCallsSentAsAWholeTakeTurns(t *testing.T) {
 
 // A program does not end between the check of a call that it makes and the
 // call's record.
+// A caller that goes away while a program is recorded gets its record, or there is none:
+// nobody would end it.
+func TestAProgramIsRecordedOrItIsNot(t *testing.T) {
+	t.Parallel()
+	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, d, database.Now())
+			r := w.openRun(t)
+			recorded := int64(0)
+			for i := range 300 {
+				ctx, leave := context.WithTimeout(t.Context(), time.Duration(i)*20*time.Microsecond)
+				if _, err := w.records.OpenProgram(ctx, actor.Actor{UID: r.UID}, r, record.ProgramInput{Code: "x", Language: "python"}); err == nil {
+					recorded++
+				}
+				leave()
+			}
+			var rows int64
+			require.NoError(t, database.Unscoped(w.db.Read(t.Context())).Table("tool_call_results").Count(&rows).Error)
+			require.Equal(t, recorded, rows)
+			require.Positive(t, rows)
+		})
+	}
+}
+
 func TestProgramsEndAfterTheirCalls(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
