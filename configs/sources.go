@@ -97,4 +97,23 @@ type MCP struct {
 	// starts.
 	Memory    int64 `key:"memory" env:"MCP_MEMORY"`
 	Processes int   `key:"processes" env:"MCP_PROCESSES"`
+	// OAuth is how apps get tokens for this server as an MCP server, at /mcp/oauth: on
+	// for the authorization server of Portico's own, which needs the console; off; or
+	// the issuer of another one, with which users sign in.
+	OAuth string `key:"oauth" env:"MCP_OAUTH"`
 }
+
+// Issuer is the authorization server whose tokens count for MCP; empty for the own one
+// and for none.
+func (m MCP) Issuer() string {
+	if m.OAuth == OAuthOn || m.OAuth == OAuthOff {
+		return ""
+	}
+	return m.OAuth
+}
+
+// The values of MCP.OAuth that are no issuers.
+const (
+	OAuthOn  = "on"
+	OAuthOff = "off"
+)

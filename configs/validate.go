@@ -310,6 +310,7 @@ func (l *loader) validateMCP() {
 	mustBeWithin(l, &m.MaxServers, 0, 10_000, "between 0 and 10000")
 	mustBeWithin(l, &m.Memory, 64*mib, 1024*1024*mib, "between 64MiB and 1TiB")
 	mustBeWithin(l, &m.Processes, 4, 32_768, "between 4 and 32768")
+	l.must(&m.OAuth, m.OAuth == OAuthOn || m.OAuth == OAuthOff || isBaseURL(m.OAuth), "must be on, off, or the https address of an issuer")
 }
 
 func (l *loader) validateRest() {

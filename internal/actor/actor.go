@@ -18,6 +18,9 @@ const (
 	// Watch is the scope of a ticket: following the events of one version of one
 	// run, and nothing else.
 	Watch Scope = "watch"
+	// MCP is the scope of an app's access token: this server as an MCP server, and
+	// nothing else.
+	MCP Scope = "mcp"
 )
 
 // Actor is an authenticated caller. Every service method that touches a

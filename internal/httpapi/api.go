@@ -35,6 +35,8 @@ const (
 	Public
 	// Admin is a credential with the full scope of a user who is an administrator.
 	Admin
+	// Apps is any credential with the full scope of its user, or an app's access token.
+	Apps
 )
 
 // Operation describes one route for the router and the OpenAPI document.
@@ -75,6 +77,9 @@ type Operation struct {
 	// Lasts says that the answer of a Raw operation may take for ever: it ends a
 	// few seconds after the credential of the request does.
 	Lasts bool
+	// Challenge is the header WWW-Authenticate of answers to callers without a valid
+	// credential; empty for none.
+	Challenge string
 	// SignsIn says that the operation lets a browser in or out without a
 	// credential before: pages of other origins are refused.
 	SignsIn bool

@@ -18,8 +18,9 @@ type Description struct {
 	// Input is a struct with the tags that inputs of Register have, for the
 	// parameters. Those of the path that it leaves out are texts.
 	Input any
-	// Body is the JSON of a request, and Form its multipart/form-data.
-	Body, Form any
+	// Body is the JSON of a request, Form its multipart/form-data, and Encoded its
+	// application/x-www-form-urlencoded.
+	Body, Form, Encoded any
 	// Answers are the JSON of an answer: one of these types.
 	Answers []any
 	// Media are the content types of answers that are not JSON, with an example
@@ -45,7 +46,12 @@ func (File) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "binary", Examples: []any{exampleFile}}
 }
 
-const jsonMedia, formMedia, eventMedia = "application/json", "multipart/form-data", "text/event-stream"
+const (
+	jsonMedia    = "application/json"
+	formMedia    = "multipart/form-data"
+	encodedMedia = "application/x-www-form-urlencoded"
+	eventMedia   = "text/event-stream"
+)
 
 func (a *API) config() huma.Config {
 	c := huma.DefaultConfig("Portico", a.deps.Version)

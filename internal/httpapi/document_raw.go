@@ -20,6 +20,8 @@ func (a *API) documentRaw(op Operation) {
 		h.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{jsonMedia: a.media(d.Body)}}
 	case d.Form != nil:
 		h.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{formMedia: a.media(d.Form)}}
+	case d.Encoded != nil:
+		h.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{encodedMedia: a.media(d.Encoded)}}
 	}
 	content := a.content(d)
 	h.Responses = map[string]*huma.Response{"200": {Description: op.Summary, Content: content}}

@@ -88,7 +88,11 @@ func (a *API) fail(c *gin.Context, err error) {
 	if seconds, said := retryAfter(e); said {
 		c.Header("Retry-After", seconds)
 	}
-	if op, known := a.route(c); known && op.Refusal != nil {
+	op, known := a.route(c)
+	if known && op.Challenge != "" && e.Code.Status() == http.StatusUnauthorized {
+		c.Header("WWW-Authenticate", op.Challenge)
+	}
+	if known && op.Refusal != nil {
 		c.JSON(e.Code.Status(), op.Refusal(e, TraceID(ctx)))
 		return
 	}

@@ -371,6 +371,18 @@ func TestUsers(t *testing.T) {
 	})
 }
 
+// appKey makes an access token of one app.
+func (b bundle) appKey(t *testing.T, a actor.Actor) (key account.Plaintext) {
+	t.Helper()
+	if err := b.db.InTx(t.Context(), func(tx database.Tx) (err error) {
+		key, err = b.AppKey(tx, a.UID, "app-1", b.clock.Now().Add(time.Hour))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 // TestAnotherTenant tries every method of the service as another user.
 func TestAnotherTenant(t *testing.T) {
 	t.Parallel()
@@ -419,6 +431,22 @@ func TestAnotherTenant(t *testing.T) {
 				for plain, uid := range map[account.Plaintext]string{hers: b.alice.UID, his: b.bob.UID} {
 					if who, err := b.as(t.Context(), plain.Reveal()); err != nil || who.UID != uid {
 						t.Errorf("%+v, %v", who, err)
+					}
+				}
+			},
+			"AppKey": func() {
+				if who, err := b.as(t.Context(), b.appKey(t, b.alice).Reveal()); err != nil || who.UID != b.alice.UID || who.Scope != actor.MCP || who.Admin {
+					t.Errorf("%+v, %v", who, err)
+				}
+			},
+			"EndAppKeys": func() {
+				hers := b.appKey(t, b.alice)
+				for _, a := range []actor.Actor{b.bob, b.alice} {
+					if err := b.db.InTx(t.Context(), func(tx database.Tx) error { return b.EndAppKeys(tx, a.UID, "app-1") }); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := b.as(t.Context(), hers.Reveal()); (err == nil) != (a.UID == b.bob.UID) {
+						t.Errorf("%s ended it: %v", a.UID, err)
 					}
 				}
 			},

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -17,11 +18,23 @@ type Deps struct {
 	TokenSecret []byte        // signs session tokens
 	TokenLife   time.Duration // of a session token
 	Hosts       Hosts
-	Logger      *slog.Logger
-	Now         func() time.Time
+	// Apps are access tokens of another authorization server; nil takes none.
+	Apps   AppTokens
+	Logger *slog.Logger
+	Now    func() time.Time
 	// Wake is the hub that DB tells of its commits. It lets the service know for
 	// a second who a credential is for; nil reads that for every request.
 	Wake *wake.Hub
+}
+
+// AppTokens are access tokens, for this server as an MCP server, that another
+// authorization server gave out.
+type AppTokens interface {
+	// Claimed reports whether a token says that it is one of them.
+	Claimed(token string) bool
+	// Verify returns whom a token is about, at its issuer. It returns oidc.ErrToken
+	// for one that is not good.
+	Verify(ctx context.Context, token string) (issuer, subject string, err error)
 }
 
 // Hosts are the servers whose signed tokens are taken.
@@ -61,7 +74,7 @@ func New(d Deps) *Module {
 	}
 	sessions := login.New(login.Deps{DB: d.DB, Logger: d.Logger, Now: d.Now, Wake: d.Wake})
 	return &Module{Sessions: sessions, Service: &Service{
-		db: d.DB, sessions: sessions, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, logger: d.Logger, now: d.Now,
+		db: d.DB, sessions: sessions, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, apps: d.Apps, logger: d.Logger, now: d.Now,
 		temporary: &temporaryKeys{}, unknown: &unknownPlans{}, facts: facts,
 	}}
 }

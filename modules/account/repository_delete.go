@@ -54,6 +54,7 @@ func belongings() []belonging {
 		{table: "knowledge_collections", what: "collections of documents"},
 		{table: "external_identities", what: "identities at other servers"},
 		{table: "one_time_codes", what: "links to sign in and invitations"},
+		{table: "app_grants", what: "apps that were let in"},
 		{table: "user_sessions", what: "sessions"},
 		{table: "user_api_keys", what: "keys"},
 	}

@@ -29,6 +29,7 @@ type Service struct {
 	tokenSecret []byte
 	tokenLife   time.Duration
 	hosts       Hosts
+	apps        AppTokens // nil for none
 	logger      *slog.Logger
 	now         func() time.Time
 	rows        repository

@@ -29,3 +29,17 @@ func (s *Service) EndCallKey(ctx context.Context, a actor.Actor, callID string) 
 }
 
 func callKeyName(callID string) string { return "PTC_CALL_" + callID }
+
+// AppKey makes the access token of an app that a user let in: a key that is good
+// until a moment, for this server as an MCP server and nothing else.
+func (s *Service) AppKey(tx database.Tx, uid, grantID string, until time.Time) (Plaintext, error) {
+	_, plain, err := s.insertKey(tx, uid, appKeyName(grantID), actor.MCP, &until)
+	return plain, err
+}
+
+// EndAppKeys ends the access tokens of an app at once.
+func (s *Service) EndAppKeys(tx database.Tx, uid, grantID string) error {
+	return s.rows.revokeSandbox(tx, uid, appKeyName(grantID), s.now())
+}
+
+func appKeyName(grantID string) string { return "OAUTH_" + grantID }

@@ -54,6 +54,8 @@ func (s *Service) sign(c claims, until time.Time) (string, error) {
 // that one kind of key signed is ever held against the other's.
 func (s *Service) authenticateToken(ctx context.Context, token string) (actor.Actor, error) {
 	switch {
+	case s.apps != nil && s.apps.Claimed(token):
+		return s.authenticateApp(ctx, token)
 	case !hosttoken.Claimed(token):
 		return s.authenticateSession(ctx, token)
 	case s.hosts.Verifier == nil:

@@ -164,6 +164,7 @@ func TestUnscopedQueriesAreListed(t *testing.T) {
 		"account.byHash": "who the user is follows from the key", "account.byID": "the user and the key are named, in a join with the user",
 		"login.insert": insert, "login.insertCode": insert, "login.live": "who the user is follows from the signed token", "login.list": "the user is named, in a join with the user's keys",
 		"login.good": "who the user is follows from the code", "login.purge": "what is over, of all users", "account.purge": "expired keys of sandboxes, of all users",
+		"authserver.insert": insert, "authserver.by": "who the user is follows from the secret",
 		"account.identity": "who the user is follows from the signed token", "account.identities": "operators list users",
 		"account.countIdentities": "all people of hosts together are bounded", "account.insertIdentity": insert,
 		"session.keep": insert, "session.link": insert, "session.insert": insert, "execution.insertExecution": insert,

@@ -238,6 +238,13 @@ func unsaid() map[string]string {
 		"A call that is refused takes neither":       "members depend on each other",
 		"The address is longer than":                 "the limit is of the whole query",
 		"The message is not taken.":                  "which methods there are, and what they take, is another protocol's",
+		"The code or the refresh token is not valid": "OAuth has one status for all that it refuses",
+		"The resource is not one of this server's":   "the same",
+		"grant_type is neither":                      "the same",
+		"code, client_id, redirect_uri and":          "which fields are there depends on another",
+		"refresh_token and client_id are needed":     "the same",
+		"redirect_uris are https addresses":          "what an app's address is, no pattern says",
+		"The app registers more than":                "the limit is of the whole",
 		"selectedTools has a name":                   "names are counted in bytes",
 	}
 }

@@ -19,9 +19,13 @@ func (a *App) mcpServer(box *secretbox.Box) *mcpserver.Module {
 	if place := c.Console.Place(); place != "" {
 		console = c.Server.Endpoint + place
 	}
+	challenge := ""
+	if a.letsAppsIn() {
+		challenge = a.authSettings().Challenge()
+	}
 	return mcpserver.New(mcpserver.Deps{
 		Programs: a.Programs.Service, Toolsets: usable{a.Installs.Service}, Approvals: a.Approvals.Service, Resources: readable{a}, Hub: a.Hub, Logger: a.Logger,
-		Settings: mcpserver.Settings{Console: console, Version: Version, Box: box},
+		Settings: mcpserver.Settings{Console: console, Version: Version, Box: box, Challenge: challenge},
 	})
 }
 

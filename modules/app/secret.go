@@ -30,7 +30,9 @@ func (a *App) accounts() (*account.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	return account.New(account.Deps{DB: a.DB, TokenSecret: secret, TokenLife: a.Config.Server.JWTExpiration, Hosts: hosts, Logger: a.Logger, Wake: a.Hub}), nil
+	return account.New(account.Deps{
+		DB: a.DB, TokenSecret: secret, TokenLife: a.Config.Server.JWTExpiration, Hosts: hosts, Apps: a.appTokens(), Logger: a.Logger, Wake: a.Hub,
+	}), nil
 }
 
 // tokenSecret signs session tokens.

@@ -35,7 +35,7 @@ func TestEveryPageIsLocalAndAccessible(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Status, a.ErrMsg)
 	s.Post(s.Anna, "/v1/canvas/create", map[string]any{"title": "Cities"}, nil)
 	paths := slices.Sorted(maps.Keys(visitorOf(t, s, s.Anna).crawl()))
-	paths = append(paths, "/docs")
+	paths = append(paths, "/docs", consent(t, s, "Notes", "http://127.0.0.1:7100/back"))
 	ctx, seen := browser(t)
 	signedIn(ctx, t, s, s.Anna)
 	_, err = chromedp.Call(ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe; that the policy is kept is another test's

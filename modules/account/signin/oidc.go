@@ -21,9 +21,7 @@ const (
 	oidcPath     = "/v1/auth/oidc/"
 	callbackPath = oidcPath + "callback"
 	// flowCookie is where a browser keeps a sign-in that has begun.
-	flowCookie = "_rf_oidc"
-	// atProvider stands in external_identities for the tenants of other hosts.
-	atProvider             = "oidc"
+	flowCookie             = "_rf_oidc"
 	consolePath, loginPath = "/console", "/console/login"
 )
 
@@ -128,7 +126,7 @@ func ownPath(next string) string {
 // the first time becomes a user: the one with the same verified e-mail address, where
 // that is allowed, or a new one, as the rule of signing up has it.
 func (s *Service) SignInPerson(ctx context.Context, p oidc.Person, invite string, c Client) (SignedIn, error) {
-	who := account.Identity{Issuer: p.Issuer, Tenant: atProvider, Subject: p.Subject}
+	who := account.Identity{Issuer: p.Issuer, Tenant: oidc.Tenant, Subject: p.Subject}
 	uid, err := s.accounts.Person(ctx, who)
 	if err != nil && !errors.Is(err, account.ErrUserMissing) {
 		return SignedIn{}, err

@@ -26,6 +26,7 @@ type session struct {
 type accountView struct {
 	Me       me
 	Sessions part[[]session]
+	Apps     part[[]app]
 	Password form.View
 	Changed  bool
 }
@@ -44,6 +45,7 @@ func (p *Pages) showAccount(v *Visit, view accountView, status int) (Answer, err
 		return Answer{}, err
 	}
 	view.Sessions = load[[]session](v, "/v1/auth/sessions", nil)
+	view.Apps = load[[]app](v, appsAPI, nil)
 	return Answer{Title: "Account", Template: "account", Data: view, Status: status}, nil
 }
 

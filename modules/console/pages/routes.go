@@ -53,7 +53,8 @@ func (p *Pages) Routes() map[string]func(*Visit) (Answer, error) {
 		get + "/admin/users/{uid}": p.adminUser, post + "/admin/users/{uid}": p.changeUser, post + "/admin/users/{uid}/credits": p.grantUser,
 		get + "/admin/toolsets": p.adminToolsets,
 		get + "/admin/limits":   p.adminLimits, post + "/admin/limits": p.setLimits, get + "/admin/audit": p.adminAudit,
-		get + "/account": p.account, post + "/account/password": p.setPassword, post + "/account/sessions/{id}/end": p.endSession,
+		get + "/account": p.account, post + "/account/password": p.setPassword, post + "/account/sessions/{id}/end": p.endSession, post + "/account/apps/{id}/end": p.endApp,
+		get + "/authorize": p.authorize, post + "/authorize": p.letIn,
 		get + "/help": p.help, get + "/help/{name...}": p.document,
 	}
 }

@@ -63,6 +63,9 @@ type Settings struct {
 	Wait time.Duration
 	// Box seals what clients keep between a question and its answer.
 	Box *secretbox.Box
+	// Challenge tells apps where they get access tokens, in the header
+	// WWW-Authenticate of AppPath; empty for nowhere.
+	Challenge string
 }
 
 // Deps is what the module needs.
@@ -76,6 +79,10 @@ type Deps struct {
 	Logger   *slog.Logger
 	Settings Settings
 }
+
+// AppPath is where apps with access tokens find the server. Keys have an address of
+// their own: clients that find a way to get tokens send no keys.
+const AppPath = path + "/oauth"
 
 const (
 	path = "/mcp"
@@ -113,6 +120,13 @@ func (m *Module) Register(api *httpapi.API) {
 			Answers: []any{reply{}}, Media: map[string]string{"text/event-stream": `{"jsonrpc":"2.0","id":"1","result":{}}`},
 		},
 	}
+	api.Raw(op, m.serve)
+	if m.deps.Settings.Challenge == "" {
+		return
+	}
+	op.ID, op.Path, op.Summary = "mcp-oauth", AppPath, "This server as an MCP server, for apps"
+	op.Description = "As /mcp. Apps that have no credential are told, as OAuth 2.1 has it, where they get an access token."
+	op.Access, op.Challenge = httpapi.Apps, m.deps.Settings.Challenge
 	api.Raw(op, m.serve)
 }
 

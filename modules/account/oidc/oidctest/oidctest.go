@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	gojwt "github.com/golang-jwt/jwt/v5"
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/compose"
 	"github.com/ory/fosite/handler/openid"
@@ -91,6 +92,14 @@ func (p *Provider) Forge(change func(claims *jwt.IDTokenClaims)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.change = change
+}
+
+// Access is an access token with these claims, which the provider signs.
+func (p *Provider) Access(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	token, err := gojwt.NewWithClaims(gojwt.SigningMethodRS256, gojwt.MapClaims(claims)).SignedString(p.key)
+	require.NoError(t, err)
+	return token
 }
 
 func (p *Provider) describe(w http.ResponseWriter, _ *http.Request) {

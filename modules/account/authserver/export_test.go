@@ -1,0 +1,4 @@
+package authserver
+
+// Rows are the row structs, for the check against the live schema.
+func Rows() []any { return []any{grantRow{}} }
