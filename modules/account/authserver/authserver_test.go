@@ -133,9 +133,10 @@ func TestAppsDescribeThemselves(t *testing.T) {
 		_, err := f.Read(t.Context(), request(document))
 		require.ErrorContains(t, err, "has not registered", "but not for ever")
 		const at = "https://app.example.com/"
+		f.web.pages[at+"target"] = describe(at+"moved", callback)
 		for name, page := range map[string]string{
 			"of-another": describe(document, callback), "no-json": "<html>", "large": describe(at+"large", callback) + strings.Repeat(" ", 20<<10),
-			"nowhere-to-go": describe(at + "nowhere-to-go")[:60] + `"}`, "moved": "to " + document,
+			"nowhere-to-go": describe(at + "nowhere-to-go")[:60] + `"}`, "moved": "to " + at + "target",
 		} {
 			f.web.pages[at+name] = page
 			_, err := f.Read(t.Context(), request(at+name))
