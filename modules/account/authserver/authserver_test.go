@@ -128,10 +128,16 @@ func TestAppsDescribeThemselves(t *testing.T) {
 			require.Equal(t, authserver.Asked{Name: "Notes", App: "app.example.com", Place: "localhost"}, asked)
 		}
 		require.Equal(t, 1, f.web.asked, "it is known for a while")
+		f.web.pages["https://app.example.com/odd.json"] = strings.Replace(describe("https://app.example.com/odd.json", callback), "Notes", `No\u202ete\u0000\u0007s\n`, 1)
+		asked, err := f.Read(t.Context(), request("https://app.example.com/odd.json"))
+		require.NoError(t, err)
+		require.Equal(t, "Notes", asked.Name)
+		before := f.web.asked
 		f.web.pages[document] = describe(document, "https://app.example.com/elsewhere")
 		f.now = f.now.Add(time.Hour)
-		_, err := f.Read(t.Context(), request(document))
+		_, err = f.Read(t.Context(), request(document))
 		require.ErrorContains(t, err, "has not registered", "but not for ever")
+		require.Equal(t, before+1, f.web.asked)
 		const at = "https://app.example.com/"
 		f.web.pages[at+"target"] = describe(at+"moved", callback)
 		for name, page := range map[string]string{
@@ -142,7 +148,7 @@ func TestAppsDescribeThemselves(t *testing.T) {
 			_, err := f.Read(t.Context(), request(at+name))
 			require.Error(t, err, name)
 		}
-		before := f.web.asked
+		before = f.web.asked
 		for _, id := range []string{"http://app.example.com/client.json", "https://app.example.com", "https://app.example.com/", "https://a@app.example.com/x", "https://app.example.com/../x", "https://app.example.com/x#y", at + strings.Repeat("n", 5000)} {
 			_, err := f.Read(t.Context(), request(id))
 			require.ErrorContains(t, err, "not known here", id)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/audit"
@@ -72,15 +73,24 @@ func (s *Service) Read(ctx context.Context, r Request) (Asked, error) {
 		return Asked{}, errRequest.Do("It has no code_challenge of the method S256.")
 	case !s.ours(r.Resource):
 		return Asked{}, errElsewhere
-	case strings.ContainsRune(c.Name, 0):
-		return Asked{}, errNoClient
 	}
-	a := Asked{Name: c.Name, Place: placeOf(r.RedirectURI)}
+	a := Asked{Name: plain(c.Name), Place: placeOf(r.RedirectURI)}
 	if u, err := url.Parse(r.ClientID); err == nil && u.Scheme == "https" {
 		a.App = u.Host
 	}
 	a.Name = cmp.Or(a.Name, a.App, a.Place)
 	return a, nil
+}
+
+// plain is a name without what would change how other text looks, such as marks that
+// turn its direction.
+func plain(name string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, name))
 }
 
 // ours reports whether an app asks for this server, as one that names no resource does.
