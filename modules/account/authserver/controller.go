@@ -19,7 +19,7 @@ type RequestFields struct {
 	State        string `json:"state,omitempty" query:"state" maxLength:"2048" example:"af0ifjsldkj"`
 	Scope        string `json:"scope,omitempty" query:"scope" maxLength:"1024" example:"mcp"`
 	Resource     string `json:"resource,omitempty" query:"resource" maxLength:"2048" example:"http://localhost:8080/mcp/oauth"`
-	Challenge    string `json:"codeChallenge" query:"codeChallenge" required:"true" pattern:"^[A-Za-z0-9_-]{43}$" example:"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"`
+	Challenge    string `json:"codeChallenge" query:"codeChallenge" required:"true" minLength:"43" maxLength:"43" pattern:"^[A-Za-z0-9_-]{43}$" example:"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"`
 	Method       string `json:"codeChallengeMethod" query:"codeChallengeMethod" required:"true" enum:"S256"`
 }
 
