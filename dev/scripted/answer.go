@@ -12,32 +12,26 @@ import (
 // ModelPrefix begins the name of the model in every answer.
 const ModelPrefix = "scripted:"
 
-// answer sends a turn, as a stream or in one piece.
-func (s *Server) answer(w http.ResponseWriter, req request, n int, t Turn) {
+func (responses) answer(s *Server, w http.ResponseWriter, req request, n int, t Turn) error {
 	items := make([]map[string]any, 0, len(t.Output))
 	size := 0
 	for i, o := range t.Output {
 		it, err := o.item(n, i)
 		if err != nil {
-			refuse(w, invalid(err.Error()))
-			return
+			return err
 		}
 		text, err := json.Marshal(it)
 		if err != nil {
-			refuse(w, invalid(err.Error()))
-			return
+			return err
 		}
 		size += len(text)
 		items = append(items, it)
 	}
-	usage := Usage{Input: int64(req.size / 4), Output: int64(size / 4)}
-	if t.Usage != nil {
-		usage = *t.Usage
-	}
+	usage := usageOf(req, t, size)
 	response := s.response(n, items)
 	response["usage"] = map[string]any{
 		"input_tokens": usage.Input, "output_tokens": usage.Output, "total_tokens": usage.Input + usage.Output,
-		"input_tokens_details": map[string]any{"cached_tokens": 0}, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
+		"input_tokens_details": map[string]any{"cached_tokens": usage.Cached}, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
 	}
 	last := "response.completed"
 	if t.Incomplete != "" {
@@ -47,7 +41,7 @@ func (s *Server) answer(w http.ResponseWriter, req request, n int, t Turn) {
 	if !req.Stream {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(response) // the client has gone
-		return
+		return nil
 	}
 	e := open(w)
 	e.send("response.created", map[string]any{"response": s.response(n, nil)})
@@ -55,17 +49,13 @@ func (s *Server) answer(w http.ResponseWriter, req request, n int, t Turn) {
 		e.item(i, it, t.Output[i])
 	}
 	e.send(last, map[string]any{"response": response})
+	return nil
 }
 
-// breakOff begins an answer and ends the connection in its middle.
-func (s *Server) breakOff(w http.ResponseWriter, req request, n int) {
-	if !req.Stream {
-		panic(http.ErrAbortHandler)
-	}
+func (responses) begin(s *Server, w http.ResponseWriter, n int) {
 	e := open(w)
 	e.send("response.created", map[string]any{"response": s.response(n, nil)})
 	e.send("response.output_text.delta", map[string]any{"item_id": "msg_broken", "output_index": 0, "content_index": 0, "delta": "This answer"})
-	panic(http.ErrAbortHandler)
 }
 
 func (s *Server) response(n int, items []map[string]any) map[string]any {

@@ -3,6 +3,7 @@ package scripted
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,17 +17,18 @@ type request struct {
 	Model  string `json:"model"`
 	Stream bool   `json:"stream"`
 	Input  json.RawMessage
-	Tools  []struct {
-		Type        string          `json:"type"`
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Parameters  json.RawMessage `json:"parameters"`
-		Strict      bool            `json:"strict"`
-	} `json:"tools"`
-	ToolChoice json.RawMessage `json:"tool_choice"`
+	Tools  []tool `json:"tools"`
 
 	items []item
 	size  int
+	usage bool // it is reported
+}
+
+type tool struct {
+	Type       string          `json:"type"`
+	Name       string          `json:"name"`
+	Parameters json.RawMessage `json:"parameters"`
+	Strict     bool            `json:"strict"`
 }
 
 type item struct {
@@ -47,14 +49,10 @@ func (s sentence) Error() string { return string(s) }
 
 func refuseText(format string, args ...any) error { return sentence(fmt.Sprintf(format, args...)) }
 
-// read refuses what the service refuses, in its words.
-func read(raw []byte) (request, error) {
+func (responses) read(raw []byte, _ http.Header) (request, error) {
 	req := request{size: len(raw)}
 	if err := json.Unmarshal(raw, &req); err != nil {
-		return req, refuseText("We could not parse the JSON body of your request: %v", err)
-	}
-	if req.Model == "" {
-		return req, refuseText("Missing required parameter: 'model'.")
+		return req, unparsed(err)
 	}
 	var text string
 	if json.Unmarshal(req.Input, &text) == nil {
@@ -62,24 +60,36 @@ func read(raw []byte) (request, error) {
 	} else if err := json.Unmarshal(req.Input, &req.items); err != nil || len(req.items) == 0 {
 		return req, refuseText("Missing required parameter: 'input'.")
 	}
+	return req, nil
+}
+
+func unparsed(err error) error {
+	return refuseText("We could not parse the JSON body of your request: %v", err)
+}
+
+// check refuses what each service refuses.
+func (r request) check() error {
+	if r.Model == "" {
+		return refuseText("Missing required parameter: 'model'.")
+	}
 	names := map[string]bool{}
-	for i, t := range req.Tools {
+	for i, t := range r.Tools {
 		switch {
 		case t.Type != "function":
 			continue
 		case !toolName.MatchString(t.Name):
-			return req, refuseText("Invalid 'tools[%d].name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
+			return refuseText("Invalid 'tools[%d].name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
 		case names[t.Name]:
-			return req, refuseText("Duplicate tool name %q.", t.Name)
+			return refuseText("Duplicate tool name %q.", t.Name)
 		}
 		names[t.Name] = true
 		if t.Strict {
 			if err := strict.Verify(t.Parameters); err != nil {
-				return req, refuseText("Invalid schema for function '%s': %v", t.Name, err)
+				return refuseText("Invalid schema for function '%s': %v", t.Name, err)
 			}
 		}
 	}
-	return req, req.calls()
+	return r.calls()
 }
 
 // calls checks that every call has its output, and every output its call.

@@ -1,5 +1,5 @@
 // Package scripted is a model that follows a script: an HTTP server that
-// answers in the Responses protocol what a file says. It stands in for a
+// answers what a file says, in each protocol that the server speaks with models. It stands in for a
 // language model in tests, demonstrations and without a network, refuses what
 // the real service refuses, and says in every answer that it is scripted.
 package scripted
@@ -56,6 +56,7 @@ type Failure struct {
 // Usage is tokens.
 type Usage struct {
 	Input  int64 `yaml:"input"`
+	Cached int64 `yaml:"cached"` // of the input
 	Output int64 `yaml:"output"`
 }
 

@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, 400, status, body)
 		require.Contains(t, text, want, body)
 	}
-	status, _ := post(t, web.URL+"/v1/chat/completions", `{}`)
+	status, _ := post(t, web.URL+"/v1/embeddings", `{}`)
 	require.Equal(t, 404, status)
 	// Without a stream, the answer comes in one piece.
 	status, text := post(t, web.URL+"/responses", `{"model":"m","input":[`+message+`]}`)
@@ -96,4 +96,53 @@ func post(t *testing.T, url, body string) (int, string) {
 		return answer.StatusCode, e.Error.Message
 	}
 	return answer.StatusCode, string(text)
+}
+
+// Each protocol refuses what its service refuses, in its form.
+func TestRefusalsOfOtherProtocols(t *testing.T) {
+	t.Parallel()
+	script, err := scripted.Parse([]byte("name: x\nturns: [{output: [{text: a}]}]"))
+	require.NoError(t, err)
+	web := httptest.NewServer(scripted.New(script))
+	t.Cleanup(web.Close)
+	for body, want := range map[string]string{
+		`{`:             "could not parse",
+		`{"model":"m"}`: "Missing required parameter: 'messages'",
+		`{"messages":[{"role":"user","content":"x"}]}`:                                                                                     "Missing required parameter: 'model'",
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"system","content":"y"}]}`:                                         "'messages[1].role'",
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c1"}]}]}`:                         "No tool output found for function call c1",
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"tool","tool_call_id":"c2","content":""}]}`:                        "No tool call found for function call output with call_id c2",
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"a b","parameters":{}}}]}`: "Invalid 'tools[0].name'",
+	} {
+		status, text := post(t, web.URL+"/v1/chat/completions", body)
+		require.Equal(t, 400, status, body)
+		require.Contains(t, text, want, body)
+	}
+	user := `{"role":"user","content":[{"type":"text","text":"x"}]}`
+	for body, want := range map[string]string{
+		`{"model":"m","messages":[` + user + `]}`:                                                                                                                  "max_tokens: Field required",
+		`{"model":"m","max_tokens":1,"messages":[]}`:                                                                                                               "at least one message",
+		`{"model":"m","max_tokens":1,"messages":[{"role":"system","content":"x"}]}`:                                                                                `unexpected role "system"`,
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":" "}]}]}`:                                                         "non-whitespace",
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"odd"}]}]}`:                                                                     `Input tag "odd"`,
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[]}]}`:                                                                                   "neither a text nor a list",
+		`{"model":"m","max_tokens":1,"tools":[{"name":"a","input_schema":{}}],"messages":[` + user + `]}`:                                                          "input_schema.type",
+		`{"model":"m","max_tokens":1,"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"a","input":{}}]},` + user + `]}`: "No tool output found for function call t1",
+		`{"model":"m","max_tokens":1,"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"t.1","name":"a","input":{}}]}]}`:             "id or input is not valid",
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/messages", strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Anthropic-Version", "2023-06-01")
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, answer.Body.Close())
+		require.NoError(t, err)
+		require.Equal(t, 400, answer.StatusCode, body)
+		require.Contains(t, string(text), `{"error":{"message":`, body)
+		require.Contains(t, strings.ReplaceAll(string(text), `\"`, `"`), want, body)
+	}
+	status, text := post(t, web.URL+"/v1/messages", `{}`)
+	require.Equal(t, 400, status)
+	require.Contains(t, text, "anthropic-version")
 }

@@ -39,36 +39,42 @@ const maxRequest = 64 << 20
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/responses") {
-		refuse(w, Failure{Status: http.StatusNotFound, Code: "not_found", Message: "The scripted model answers POST …/responses only."})
+	d := dialectOf(r)
+	if d == nil {
+		responses{}.refuse(w, Failure{Status: http.StatusNotFound, Code: "not_found", Message: "The scripted model answers POST …/responses, …/chat/completions and …/messages only."})
 		return
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
-		refuse(w, Failure{Status: http.StatusRequestEntityTooLarge, Message: err.Error()})
+		d.refuse(w, Failure{Status: http.StatusRequestEntityTooLarge, Message: err.Error()})
 		return
 	}
-	req, err := read(raw)
+	req, err := d.read(raw, r.Header)
+	if err == nil {
+		err = req.check()
+	}
 	if err != nil {
-		refuse(w, invalid(err.Error()))
+		d.refuse(w, invalid(err.Error()))
 		return
 	}
 	n := req.turn(s.script)
 	if n >= len(s.script.Turns) {
-		refuse(w, invalid(fmt.Sprintf("The script %q has %d turns, and this is turn %d.", s.script.Name, len(s.script.Turns), n+1)))
+		d.refuse(w, invalid(fmt.Sprintf("The script %q has %d turns, and this is turn %d.", s.script.Name, len(s.script.Turns), n+1)))
 		return
 	}
 	t := s.script.Turns[n]
 	if f, any := s.failure(req, n, t); any {
 		if f.Status == 0 {
-			s.breakOff(w, req, n)
-			return
+			if req.Stream {
+				d.begin(s, w, n)
+			}
+			panic(http.ErrAbortHandler)
 		}
-		refuse(w, f)
+		d.refuse(w, f)
 		return
 	}
 	if problem := t.check(raw); problem != "" {
-		refuse(w, invalid(fmt.Sprintf("The script %q: turn %d %s.", s.script.Name, n+1, problem)))
+		d.refuse(w, invalid(fmt.Sprintf("The script %q: turn %d %s.", s.script.Name, n+1, problem)))
 		return
 	}
 	if t.Delay > 0 {
@@ -83,7 +89,43 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests[max(0, len(s.requests)-kept+1):], raw)
 	s.mu.Unlock()
-	s.answer(w, req, n, t)
+	if err := d.answer(s, w, req, n, t); err != nil {
+		d.refuse(w, invalid(err.Error()))
+	}
+}
+
+// dialect is a protocol that the model speaks.
+type dialect interface {
+	// read reads a request, and refuses what is wrong with its form.
+	read(raw []byte, h http.Header) (request, error)
+	refuse(w http.ResponseWriter, f Failure)
+	// begin writes the beginning of an answer that breaks off.
+	begin(s *Server, w http.ResponseWriter, turn int)
+	// answer sends a turn, as a stream or in one piece. After an error, nothing was
+	// written.
+	answer(s *Server, w http.ResponseWriter, req request, turn int, t Turn) error
+}
+
+func dialectOf(r *http.Request) dialect {
+	switch {
+	case r.Method != http.MethodPost:
+		return nil
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		return responses{}
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
+		return chat{}
+	case strings.HasSuffix(r.URL.Path, "/messages"):
+		return messages{}
+	}
+	return nil
+}
+
+// usageOf is what a turn reports.
+func usageOf(req request, t Turn, size int) Usage {
+	if t.Usage != nil {
+		return *t.Usage
+	}
+	return Usage{Input: int64(req.size / 4), Output: int64(size / 4)}
 }
 
 // failure is the next refusal of a turn, or its next answer that breaks off,
@@ -143,8 +185,11 @@ func invalid(message string) Failure {
 	return Failure{Status: http.StatusBadRequest, Code: "invalid_request_error", Message: message}
 }
 
+// responses is OpenAI's Responses protocol.
+type responses struct{}
+
 // refuse answers as the service does.
-func refuse(w http.ResponseWriter, f Failure) {
+func (responses) refuse(w http.ResponseWriter, f Failure) {
 	if f.RetryAfter != "" {
 		w.Header().Set("Retry-After", f.RetryAfter)
 	}

@@ -1,19 +1,25 @@
 package model
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/redact"
 	"github.com/portico-run/portico/internal/upstream"
 )
 
 // Config says which model is asked, and where.
 type Config struct {
+	Protocol Protocol
 	// BaseURL is the provider's, with its version, such as
 	// https://api.openai.com/v1.
 	BaseURL string
@@ -21,6 +27,13 @@ type Config struct {
 	// Headers are sent with every request.
 	Headers map[string]string
 	Model   string
+	// Strict lets the provider hold the model to the schemas of tools, as far as they
+	// fit; MODEL_PROTOCOL responses always does.
+	Strict bool
+	// Lacks is what the provider refuses in a request.
+	Lacks Lacks
+	// Extra are members of every request.
+	Extra map[string]json.RawMessage
 	// MaxOutput is the most tokens of one answer; 0 leaves it to the provider.
 	MaxOutput int64
 	// Retries is how often a request without an answer, or a refused one, is sent
@@ -36,9 +49,28 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
+// Lack is something that a provider refuses.
+type Lack string
+
+// What a provider may refuse, and what is done instead.
+const (
+	ParallelCalls Lack = "parallel_tool_calls" // is left out: the model may call several tools, of which all but one are refused where one is wanted
+	SystemRole    Lack = "system"              // what the model is told comes before what the user says first
+	StreamOptions Lack = "stream_options"      // is left out: usage is estimated unless the provider says it anyway
+)
+
+// Lackings are all that there are.
+func Lackings() []Lack { return []Lack{ParallelCalls, SystemRole, StreamOptions} }
+
+// Lacks are all that a provider refuses.
+type Lacks []Lack
+
+func (l Lacks) has(what Lack) bool { return slices.Contains(l, what) }
+
 // Client asks one model. It is safe for concurrent use.
 type Client struct {
 	config  Config
+	wire    wire
 	host    string
 	header  http.Header
 	secrets upstream.Secrets
@@ -48,7 +80,7 @@ type Client struct {
 // New makes a client, which asks nothing yet.
 func New(c Config) *Client {
 	client := &Client{
-		config: c, header: headers(c), secrets: secrets(c),
+		config: c, wire: c.Protocol.wire(), header: headers(c), secrets: secrets(c),
 		api: upstream.New(upstream.Deps{Client: egress.NewDirect(), ResponseCap: maxRefusal}),
 	}
 	if address, err := url.Parse(c.BaseURL); err == nil {
@@ -83,4 +115,114 @@ func (c *Client) Respond(ctx context.Context, req Request, on func(Delta)) (Resp
 		}
 		on(Delta{Kind: Restart})
 	}
+}
+
+// respond sends the request and reads its answer to the provider's last word. An
+// errBroken is an answer without one.
+func (c *Client) respond(ctx context.Context, req Request, on func(Delta)) (Response, error) {
+	body, err := c.wire.body(c.config, req)
+	if err != nil {
+		return Response{}, err
+	}
+	stream, err := c.open(ctx, c.wire.path(), body)
+	if err != nil {
+		return Response{}, err
+	}
+	defer stream.Close()
+	reading := c.wire.read(on)
+	for {
+		event, err := stream.Next()
+		if err != nil {
+			if got, whole := reading.answer(); errors.Is(err, io.EOF) && whole == nil {
+				return c.answered(ctx, len(body), got)
+			}
+			return Response{}, brokenOff(stream, err)
+		}
+		if err := c.failure(event.Data); err != nil {
+			return Response{}, err
+		}
+		last, err := reading.take(event.Data)
+		if err != nil {
+			return Response{}, err
+		}
+		if !last {
+			continue
+		}
+		got, err := reading.answer()
+		if refused, ok := errors.AsType[*Error](err); ok {
+			refused.Code, refused.Message = c.clean(refused.Code), c.clean(refused.Message)
+		}
+		if err != nil {
+			c.logOutput(ctx, event.Data)
+			return got, err
+		}
+		return c.answered(ctx, len(body), got)
+	}
+}
+
+// logOutput writes what a model wrote to the log, where that is wanted.
+func (c *Client) logOutput(ctx context.Context, output []byte) {
+	if c.config.LogOutput {
+		c.config.Logger.InfoContext(ctx, "model output", "output", string(redact.JSON(output)))
+	}
+}
+
+// bytesPerToken is what a token is taken for where a provider counts none.
+const bytesPerToken = 4
+
+// answered is a whole answer. One whose provider says nothing of tokens is counted
+// here: it must not be free, nor without a limit.
+func (c *Client) answered(ctx context.Context, asked int, got Response) (Response, error) {
+	output, err := json.Marshal(got.Output)
+	if err != nil {
+		return got, &Error{Code: "unreadable", Message: err.Error()}
+	}
+	c.logOutput(ctx, output)
+	if got.Usage.Total() == 0 && len(got.Output) > 0 {
+		got.Usage.Input, got.Usage.Output = int64(asked/bytesPerToken)+1, int64(len(output)/bytesPerToken)+1
+		c.config.Logger.WarnContext(ctx, "a model provider says nothing of tokens; they are estimated", "host", c.host, "model", got.Model)
+	}
+	return got, nil
+}
+
+// brokenOff says why a stream ended before the answer.
+func brokenOff(s *upstream.Stream, err error) errBroken {
+	if !errors.Is(err, io.EOF) {
+		return errBroken{reason(err)}
+	}
+	return errBroken{"the stream ended before the answer (Content-Type " + upstream.Limit(s.Header.Get("Content-Type"), 100) + ")"}
+}
+
+// failure is an error in the stream, or an event that is none: its members are those
+// of the event, or of a member of it.
+func (c *Client) failure(event []byte) error {
+	if string(bytes.TrimSpace(event)) == "[DONE]" && c.config.Protocol == Chat {
+		return nil
+	}
+	var e struct {
+		Type  string          `json:"type"`
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(event, &e) != nil {
+		return errBroken{"an event is not a JSON object"}
+	}
+	if none := len(e.Error) == 0 || string(e.Error) == "null"; e.Type != "error" && none {
+		return nil
+	}
+	type said struct {
+		Type    string          `json:"type"`
+		Code    json.RawMessage `json:"code"`
+		Message string          `json:"message"`
+	}
+	var why, inner said
+	_ = json.Unmarshal(event, &why)     // that it is an error is all that is sure
+	_ = json.Unmarshal(e.Error, &inner) // one that is a text has no members
+	if inner.Message != "" {
+		why = inner
+	}
+	code := word(why.Code)
+	if code == "" && c.config.Protocol == Messages {
+		code = why.Type
+	}
+	return &Error{Code: c.clean(code), Message: c.clean(why.Message)}
 }

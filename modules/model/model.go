@@ -1,5 +1,6 @@
-// Package model speaks with language models over OpenAI's Responses protocol.
-// Anything that speaks it works, hosted or local.
+// Package model speaks with language models over the protocols of their providers:
+// OpenAI's Responses and Chat Completions, and Anthropic's Messages. Anything that
+// speaks one of them works, hosted or local.
 package model
 
 import (
@@ -9,6 +10,9 @@ import (
 
 // Request asks for the next items of a conversation.
 type Request struct {
+	// Model is the name of the one that is asked, where there are several; empty for
+	// the first.
+	Model string
 	Input []Item
 	Tools []Definition
 	// Choice says which of the tools may be called, and whether one must be.
@@ -24,6 +28,9 @@ type Response struct {
 	Status string `json:"status"`
 	Output []Item `json:"output"`
 	Usage  Usage  `json:"usage"`
+	// Name is the model's among several, and Passed those that gave no answer before.
+	Name   string   `json:"-"`
+	Passed []Passed `json:"-"`
 	// Incomplete says why the answer is cut; nil when it is whole.
 	Incomplete *struct {
 		Reason string `json:"reason"`
@@ -34,11 +41,23 @@ type Response struct {
 	} `json:"error"`
 }
 
-// Usage is the tokens of one request, or of several.
+// Passed is a model that gave no answer, and why.
+type Passed struct{ Name, Why string }
+
+// cut says that the answer is not whole.
+func (r *Response) cut(why string) {
+	r.Incomplete = &struct {
+		Reason string `json:"reason"`
+	}{why}
+}
+
+// Usage is the tokens of one request, or of several. The details are parts of the
+// numbers before them.
 type Usage struct {
 	Input        int64 `json:"input_tokens"`
 	InputDetails struct {
-		Cached int64 `json:"cached_tokens"`
+		Cached  int64 `json:"cached_tokens"`      // read from the provider's cache
+		Written int64 `json:"cache_write_tokens"` // written to it
 	} `json:"input_tokens_details"`
 	Output        int64 `json:"output_tokens"`
 	OutputDetails struct {
@@ -51,6 +70,7 @@ func (u *Usage) Add(more Usage) {
 	u.Input += more.Input
 	u.Output += more.Output
 	u.InputDetails.Cached += more.InputDetails.Cached
+	u.InputDetails.Written += more.InputDetails.Written
 	u.OutputDetails.Reasoning += more.OutputDetails.Reasoning
 }
 
@@ -89,6 +109,9 @@ type Error struct {
 	lost bool // no whole answer came
 }
 
+// Lost reports whether no whole answer came.
+func (e *Error) Lost() bool { return e.lost }
+
 // Error implements error. The text ends with what to do.
 func (e *Error) Error() string {
 	text := "the model provider refused the request"
@@ -123,7 +146,7 @@ func (e *Error) advice() string {
 	case e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError:
 		return "; try again later"
 	case e.lost:
-		return "; try again later, or check MODEL_BASE_URL and whether it speaks the Responses protocol"
+		return "; try again later, or check MODEL_BASE_URL and MODEL_PROTOCOL"
 	}
 	return ""
 }

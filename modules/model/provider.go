@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,8 @@ const (
 	maxRefusal = 1 << 20
 	// patience is the longest wait that a provider may ask for.
 	patience = 2 * time.Minute
+	// messagesVersion is that of the Messages protocol.
+	messagesVersion = "2023-06-01"
 )
 
 // open sends a request to a path of the provider's and returns the stream of its
@@ -80,6 +83,7 @@ func (c *Client) log(ctx context.Context, a upstream.Attempt) {
 func (c *Client) refusal(s *upstream.Stream) *Error {
 	var body struct {
 		Error struct {
+			Type string          `json:"type"`
 			Code json.RawMessage `json:"code"`
 		} `json:"error"`
 	}
@@ -89,12 +93,16 @@ func (c *Client) refusal(s *upstream.Stream) *Error {
 		message = upstream.Limit(upstream.Quote(s.Body), upstream.MaxReason)
 	}
 	message = c.clean(message)
+	code := word(body.Error.Code)
+	if code == "" && c.config.Protocol == Messages {
+		code = body.Error.Type
+	}
 	if later := s.TryAgain(); later != "" {
 		message = strings.TrimSuffix(message, ".") + "." + later
 	}
 	return &Error{
-		Status: s.Status, Code: c.clean(word(body.Error.Code)), Message: message,
-		RequestID: s.Header.Get("X-Request-Id"), Attempts: s.Attempts,
+		Status: s.Status, Code: c.clean(code), Message: message,
+		RequestID: cmp.Or(s.Header.Get("X-Request-Id"), s.Header.Get("Request-Id")), Attempts: s.Attempts,
 	}
 }
 
@@ -136,7 +144,14 @@ func encode(v any) ([]byte, error) {
 // that a provider may be given its key in another way.
 func headers(c Config) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "User-Agent": {"portico"}}
-	if c.APIKey != "" {
+	if c.Protocol == Messages {
+		h.Set("Anthropic-Version", messagesVersion)
+	}
+	switch {
+	case c.APIKey == "":
+	case c.Protocol == Messages:
+		h.Set("X-Api-Key", c.APIKey)
+	default:
 		h.Set("Authorization", "Bearer "+c.APIKey)
 	}
 	for name, value := range c.Headers {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/portico-run/portico/internal/schema/strict"
@@ -17,6 +18,17 @@ type Definition struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
 	Strict      bool            `json:"strict"`
+
+	plain json.RawMessage // the parameters for a provider that holds no model to them
+}
+
+// Schema is what a provider is told of the parameters, which does or does not hold
+// its model to them.
+func (d Definition) Schema(strict bool) json.RawMessage {
+	if strict || d.plain == nil {
+		return d.Parameters
+	}
+	return d.plain
 }
 
 // Tool is a tool before it is fitted to what the provider takes.
@@ -37,7 +49,8 @@ type Fitted struct {
 	// when it does.
 	Loose string
 
-	schema strict.Schema
+	schema   strict.Schema
+	nullable []string // parameters of ours that a model may leave out
 }
 
 // MaxToolName is how long the name of a tool may be, in characters.
@@ -59,10 +72,31 @@ func (*Client) Fit(t Tool) (Fitted, error) {
 	} else if err := strict.Verify(t.Schema); err != nil {
 		return Fitted{}, err
 	}
-	return Fitted{
-		Definition: Definition{Type: "function", Name: t.Name, Description: t.Description, Parameters: schema.Parameters, Strict: schema.Strict},
-		Loose:      schema.Reason, schema: schema,
-	}, nil
+	f := Fitted{
+		Definition: Definition{
+			Type: "function", Name: t.Name, Description: t.Description, Parameters: schema.Parameters, Strict: schema.Strict, plain: plain(t.Schema),
+		},
+		Loose: schema.Reason, schema: schema,
+	}
+	if t.Own {
+		f.Definition.plain, f.nullable = optional(t.Schema)
+	}
+	return f, nil
+}
+
+// plain is a schema as it is, for providers that hold no model to it; nil for one that
+// they would refuse, since it is not that of an object at its top.
+func plain(schema json.RawMessage) json.RawMessage {
+	var top map[string]json.RawMessage
+	if json.Unmarshal(schema, &top) != nil || string(top["type"]) != `"object"` {
+		return nil
+	}
+	for _, word := range []string{"anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "$ref"} {
+		if top[word] != nil {
+			return nil
+		}
+	}
+	return schema
 }
 
 // Arguments turns what a model wrote into what the tool's own schema describes.
@@ -71,5 +105,47 @@ func (f Fitted) Arguments(text string) (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}" // some models leave it out where there are no parameters
 	}
-	return f.schema.Restore(json.RawMessage(text))
+	raw, err := f.schema.Restore(json.RawMessage(text))
+	var object map[string]json.RawMessage
+	if err != nil || len(f.nullable) == 0 || json.Unmarshal(raw, &object) != nil || object == nil {
+		return raw, err
+	}
+	missing := false
+	for _, name := range f.nullable {
+		if object[name] == nil {
+			object[name], missing = []byte("null"), true
+		}
+	}
+	if !missing {
+		return raw, nil
+	}
+	return json.Marshal(object)
+}
+
+// optional is a schema of ours for providers that hold no model to it: what may be null
+// there, as the strict subset has it, may be left out. It returns the names of these
+// parameters, too.
+func optional(schema json.RawMessage) (plain json.RawMessage, names []string) {
+	var top struct {
+		Properties map[string]struct {
+			Type json.RawMessage `json:"type"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(schema, &top) != nil || json.Unmarshal(schema, &members) != nil {
+		return nil, nil
+	}
+	required := []string{}
+	for _, name := range top.Required {
+		var types []string
+		if json.Unmarshal(top.Properties[name].Type, &types) == nil && slices.Contains(types, "null") {
+			names = append(names, name)
+			continue
+		}
+		required = append(required, name)
+	}
+	members["required"], _ = json.Marshal(required) // texts always marshal
+	plain, _ = json.Marshal(members)                // it was read
+	return plain, names
 }
