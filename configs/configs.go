@@ -199,13 +199,18 @@ type Sandbox struct {
 	OpenFiles int   `key:"openFiles" env:"SANDBOX_OPEN_FILES"`
 }
 
-// Model is the language model that agents ask, over the Responses protocol.
+// Model is the language model that agents ask, or are the models.
 type Model struct {
-	// Name is the provider's name of the model; without one there are no
-	// agents.
-	Name    string `key:"name" env:"MODEL_NAME"`
-	BaseURL string `key:"baseUrl" env:"MODEL_BASE_URL"`
-	APIKey  Secret `key:"apiKey" env:"MODEL_API_KEY"`
+	// Name is the provider's name of the model; without one there are no agents. With
+	// a File it is the name of the one that answers where none is named; empty for
+	// the file's first.
+	Name string `key:"name" env:"MODEL_NAME"`
+	// File describes several models, in the place of the settings below about one.
+	File string `key:"file" env:"MODEL_FILE"`
+	// Protocol is how the provider is spoken with: responses, chat or messages.
+	Protocol string `key:"protocol" env:"MODEL_PROTOCOL"`
+	BaseURL  string `key:"baseUrl" env:"MODEL_BASE_URL"`
+	APIKey   Secret `key:"apiKey" env:"MODEL_API_KEY"`
 	// Headers are sent with every request, each as "Name: value", separated by
 	// commas. They may hold keys.
 	Headers Secret `key:"headers" env:"MODEL_HEADERS"`

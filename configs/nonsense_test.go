@@ -51,7 +51,7 @@ func texts() map[string][]string {
 		"CODEAPI_JWT_HS256_SECRET": nil, "CODEAPI_JWT_KID": nil, "CODEAPI_JWT_HS256_KID": nil, "CODEAPI_JWT_ISSUER": nil, "CODEAPI_JWT_AUDIENCE": nil,
 		"CODEAPI_USER": nil, "EMBEDDING_API_KEY": nil, "EMBEDDING_MODEL": nil, "MODEL_NAME": nil, "LLM_QUERY_MODEL": nil, "COMPOSIO_USER": nil, "PTC_ROLLOUT_SALT": nil,
 		// Paths: what is not there fails when it is opened.
-		"OBJECT_STORAGE_FOLDER": nil, "SANDBOX_ROOT": nil, "SANDBOX_RUN_DIR": nil, "SANDBOX_RUNSC": nil, "TOOLSETS_DIR": nil, "MCP_DIR": nil, "MCP_SERVERS_FILE": nil, "CODEAPI_JWT_PUBLIC_KEYS_DIR": nil,
+		"OBJECT_STORAGE_FOLDER": nil, "SANDBOX_ROOT": nil, "SANDBOX_RUN_DIR": nil, "SANDBOX_RUNSC": nil, "TOOLSETS_DIR": nil, "MODEL_FILE": nil, "MCP_DIR": nil, "MCP_SERVERS_FILE": nil, "CODEAPI_JWT_PUBLIC_KEYS_DIR": nil,
 		// What these do not know is off, with a warning.
 		"PTC_MODE": nil, "PTC_DEBUG": nil, "PTC_ENABLED": nil,
 		// Lists of which blanks are dropped.

@@ -240,8 +240,13 @@ func (l *loader) validateApproval() {
 	l.must(&a.WebhookSecret, a.Webhook == "" || a.WebhookSecret != "", "must be set where APPROVAL_WEBHOOK is: it signs what the webhook is sent")
 }
 
+// openAI is the address of a model where none is given.
+const openAI = "https://api.openai.com/v1"
+
 func (l *loader) validateAgent() {
 	m, a := &l.config.Model, &l.config.Agent
+	l.mustBeOneOf(&m.Protocol, "responses", "chat", "messages")
+	l.must(&m.BaseURL, m.Protocol != "messages" || m.File != "" || m.BaseURL != openAI, `must be that of the provider where MODEL_PROTOCOL is messages, such as "https://api.anthropic.com/v1"`)
 	l.must(&m.BaseURL, isBaseURL(m.BaseURL), `must be a URL like "https://api.openai.com/v1"`)
 	headers := 0
 	for h := range strings.SplitSeq(m.Headers.Reveal(), ",") {

@@ -33,8 +33,9 @@ type invokeBody struct {
 	PTC         string       `json:"ptc,omitempty" enum:"auto,off,on" doc:"Programmatic tool calling: auto leaves it to the policy, off has the tools called plainly, on refuses the request where the policy says no"`
 	Approval    string       `json:"approval,omitempty" enum:"never,first,always" doc:"When its calls of tools wait for a person, at least; what is stricter by itself stays so"`
 	Parallel    *bool        `json:"parallelToolCalls,omitempty" doc:"Whether the model may call several tools at once; true when left out"`
-	ModelItemID string       `json:"modelItemId,omitempty" maxLength:"64" doc:"Recorded; the administrator chooses the model"`
-	ModelName   string       `json:"modelName,omitempty" maxLength:"200" doc:"Recorded; the administrator chooses the model"`
+	Model       string       `json:"model,omitempty" maxLength:"64" doc:"The name of the model that answers, of those that GET /v1/models lists; the first of them when left out"`
+	ModelItemID string       `json:"modelItemId,omitempty" maxLength:"64" doc:"Recorded; model chooses the model"`
+	ModelName   string       `json:"modelName,omitempty" maxLength:"200" doc:"Recorded; model chooses the model"`
 	Mode        string       `json:"mode,omitempty" maxLength:"64" doc:"Recorded"`
 	Locale      string       `json:"locale,omitempty" maxLength:"64" doc:"Recorded"`
 	// What a frontend keeps with a run, objects of its own.
@@ -184,7 +185,7 @@ func (b invokeBody) request() (Request, error) {
 		return Request{}, err
 	}
 	req := Request{
-		Query: b.Query, Title: b.Title, ResultID: b.ResultID, CanvasID: b.CanvasID, OneByOne: b.Parallel != nil && !*b.Parallel, Code: Code(b.PTC),
+		Query: b.Query, Title: b.Title, ResultID: b.ResultID, CanvasID: b.CanvasID, Model: b.Model, OneByOne: b.Parallel != nil && !*b.Parallel, Code: Code(b.PTC),
 		Asked: run.Asked{Locale: b.Locale, ModelItemID: b.ModelItemID},
 	}
 	var err error

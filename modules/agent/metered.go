@@ -14,13 +14,14 @@ import (
 type metered struct {
 	service *Service
 	run     run.Run
+	name    string
+	notices *notices
 }
 
 // Respond implements loop.Model. A run that has spent what it may is over; so is one
 // of a user who has.
 func (m metered) Respond(ctx context.Context, req model.Request, on func(model.Delta)) (model.Response, error) {
-	price := m.service.deps.Settings.Price
-	if price.Input > 0 || price.Output > 0 {
+	if !m.service.deps.Settings.Facts(m.name).Price.Free() {
 		err := m.service.deps.Billing.AdmitModel(ctx, m.run.UID, m.run.ResultID, m.run.Version)
 		if errs.CodeOf(err) == errs.NoCredits {
 			return model.Response{}, fmt.Errorf("%w: %s", loop.ErrLimit, errs.Message(err))
@@ -29,5 +30,10 @@ func (m metered) Respond(ctx context.Context, req model.Request, on func(model.D
 			return model.Response{}, err
 		}
 	}
-	return m.service.deps.Model.Respond(ctx, req, on)
+	req.Model = m.name
+	got, err := m.service.deps.Model.Respond(ctx, req, on)
+	for _, p := range got.Passed {
+		m.notices.fallback(ctx, p, got.Name)
+	}
+	return got, err
 }

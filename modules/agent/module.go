@@ -34,11 +34,13 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-// Model answers requests and says which tools its provider takes; model.Client
-// does.
+// Model answers requests, says which tools its provider takes, and which names of
+// models may be asked for; named.Set does.
 type Model interface {
 	loop.Model
 	loop.Provider
+	Has(name string) bool
+	Names() []string
 }
 
 // Policy decides about programmatic tool calling.
@@ -133,10 +135,20 @@ type Settings struct {
 	// CodeTool is the name of the tool that runs code: execute_code, which is
 	// the default, or exec_code.
 	CodeTool string
-	// Price is what the model's tokens cost its users.
-	Price price.Tokens
+	// Facts are what is known of a model, by its name; an empty name is the model
+	// that answers where none is named.
+	Facts func(model string) Facts
 	// Flush is how often the words of an answer are shown.
 	Flush time.Duration
+}
+
+// Facts are what an agent must know of a model.
+type Facts struct {
+	// Price is what its tokens cost its users.
+	Price price.Tokens
+	// Context is how many tokens it reads and writes in one request, Answer how many
+	// of these it writes; 0 is not known.
+	Context, Answer int64
 }
 
 // Module is the wired package.

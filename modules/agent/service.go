@@ -36,6 +36,8 @@ type Request struct {
 	// History are the result ids of runs of the user's that this one continues,
 	// in order.
 	History []string
+	// Model is the name of the model that answers; empty for the first.
+	Model string
 	// Selected are the only tools of a toolset that it may use, by the toolset's
 	// key; all of a toolset that is not in it.
 	Selected map[string][]string
@@ -77,6 +79,9 @@ const settleTimeout = 30 * time.Second
 func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
 	if s.deps.Model == nil {
 		return run.Run{}, ErrNoModel
+	}
+	if !s.deps.Model.Has(req.Model) {
+		return run.Run{}, errs.Newf(errs.Invalid, "There is no model %.64q.", req.Model).Do("There are: " + strings.Join(s.deps.Model.Names(), ", ") + ".")
 	}
 	if !utf8.ValidString(req.Query) || strings.ContainsRune(req.Query, 0) {
 		return run.Run{}, errs.New(errs.Invalid, "query must be UTF-8 without NUL.")

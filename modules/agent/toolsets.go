@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/redact"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -92,6 +93,17 @@ func (n *notices) caution(ctx context.Context, text string) {
 	}
 	n.warnings = append(n.warnings, text)
 	n.say(ctx, "warn", text)
+}
+
+// fallback tells that another model answered.
+func (n *notices) fallback(ctx context.Context, p model.Passed, instead string) {
+	n.caution(ctx, fmt.Sprintf("Model %s gave no answer, and %s was asked instead. %s", p.Name, instead, p.Why))
+}
+
+// removed tells that the model does not read all of the conversation any more.
+func (n *notices) removed(ctx context.Context, results int) {
+	n.logger.InfoContext(ctx, "results were removed from a conversation", "resultId", n.resultID, "results", results)
+	n.caution(ctx, "The conversation is longer than the model reads at once: older results of tools were removed from it. The model can read them again.")
 }
 
 // say shows a sentence of the server's in the run.

@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/agent/running"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -44,12 +45,16 @@ func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
 		return turnRecord{}, err
 	}
 	offers.calls.Offer(given.tools)
+	facts := s.deps.Settings.Facts(req.Model)
+	limits := s.deps.Settings.Limits
+	limits.Context, limits.Answer = facts.Context, facts.Answer
 	l := &loop.Loop{
-		Model: metered{s, r}, System: given.system, Tools: given.tools, Limits: s.deps.Settings.Limits, Choice: req.Choice, OneByOne: req.OneByOne,
-		Observer: w, Refresh: offers.again, Refused: offers.calls.Refused, Keep: s.keeper(t, w, offers.notices),
+		Model: metered{s, r, req.Model, offers.notices}, System: given.system, Tools: given.tools, Limits: limits, Choice: req.Choice, OneByOne: req.OneByOne,
+		Observer: w, Refresh: offers.again, Refused: offers.calls.Refused, Keep: s.keeper(t, w, offers.notices), Removed: offers.notices.removed,
 	}
 	var o loop.Outcome
 	if t.before != nil {
+		l.Records = t.before.Records
 		o, err = l.Continue(ctx, t.before.History, t.before.Last.Step, offers.earlier(t.earlier))
 	} else {
 		var history []model.Item
@@ -83,7 +88,7 @@ func (s *Service) heard(ctx context.Context, w *live.Writer, o *offers, t task) 
 // shownWith is what runs are shown and recorded with.
 func (s *Service) shownWith() live.Deps {
 	return live.Deps{
-		DB: s.deps.Records.DB, Runs: s.deps.Records.Runs, Billing: s.deps.Billing, Price: s.deps.Settings.Price, Flush: s.deps.Settings.Flush,
+		DB: s.deps.Records.DB, Runs: s.deps.Records.Runs, Billing: s.deps.Billing, Price: func(name string) price.Tokens { return s.deps.Settings.Facts(name).Price }, Flush: s.deps.Settings.Flush,
 		NewCallID: func() string { return s.deps.Records.Calls.NewID(ids.Agent) }, Logger: s.deps.Logger,
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/portico-run/portico/modules/agent/builtin"
 	"github.com/portico-run/portico/modules/agent/checkpoint"
 	"github.com/portico-run/portico/modules/agent/loop"
-	"github.com/portico-run/portico/modules/billing/price"
-	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/program/tables"
 )
 
@@ -29,22 +27,13 @@ func (a *App) agents() *agent.Module {
 			},
 			Lease: c.Tool.Lease, MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
 			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName,
-			Price:       price.Tokens{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
+			Facts:       a.facts,
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
 		},
 		Logger: a.Logger,
 	}
-	if c.Model.Name != "" {
-		d.Model = model.New(a.model())
+	if a.Models != nil {
+		d.Model = a.Models
 	}
 	return agent.New(d)
-}
-
-// model is the one that agents ask, and that answers from documents.
-func (a *App) model() model.Config {
-	c := a.Config.Model
-	return model.Config{
-		BaseURL: c.BaseURL, APIKey: c.APIKey.Reveal(), Headers: c.HeaderMap(), Model: c.Name, MaxOutput: int64(c.MaxOutput),
-		Retries: c.Retries, Timeout: c.Timeout, Idle: c.IdleTimeout, LogOutput: c.LogOutput, Logger: a.Logger,
-	}
 }

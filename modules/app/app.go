@@ -44,6 +44,7 @@ import (
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/answer"
 	"github.com/portico-run/portico/modules/knowledge/fetch"
+	"github.com/portico-run/portico/modules/model/named"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/flat"
 	"github.com/portico-run/portico/modules/program/repl"
@@ -123,6 +124,7 @@ type App struct {
 	Publisher    *publish.Publisher // nil without Redis
 	Agents       *agent.Module
 	Interpreters *repl.Module
+	Models       *named.Set // nil where none is configured
 	MCP          *hub.Hub
 	Servers      *mcpserver.Service // what is stored of MCP servers
 
@@ -200,6 +202,9 @@ func (a *App) wire(ctx context.Context) error {
 		return err
 	}
 	a.Resources = a.resources()
+	if err := a.namedModels(); err != nil {
+		return err
+	}
 	if err := a.callTools(); err != nil {
 		return err
 	}
@@ -241,7 +246,7 @@ func (a *App) programs() *program.Module {
 
 func (a *App) register(box *secretbox.Box) {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.mcpServer(box), a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.mcpServer(box), a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, named.Module{Set: a.Models}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}

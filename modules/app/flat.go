@@ -50,14 +50,18 @@ func (a *App) functions() (*function.Registry, error) {
 // question asks the model that programs ask.
 func (a *App) question() flat.Questions {
 	c := a.Config
+	asked := a.oneModel()
+	asked.Model = c.Flat.Query.Model
+	tokens := price.PerMillion(credits(c.Model.InputPrice), credits(c.Model.OutputPrice))
+	if a.Models != nil && a.Models.Has(c.Flat.Query.Model) { // a name of the file
+		m := a.Models.Find(c.Flat.Query.Model)
+		asked, tokens = m.Config, perMillion(m.Prices)
+	}
+	asked.MaxOutput, asked.Timeout, asked.Logger = int64(c.Flat.Query.MaxTokens), c.Flat.Query.Timeout, a.Logger
 	return flat.Questions{
-		Model: model.New(model.Config{
-			BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey.Reveal(), Headers: c.Model.HeaderMap(), Model: c.Flat.Query.Model,
-			MaxOutput: int64(c.Flat.Query.MaxTokens), Retries: c.Model.Retries, Timeout: c.Flat.Query.Timeout, Idle: c.Model.IdleTimeout,
-			LogOutput: c.Model.LogOutput, Logger: a.Logger,
-		}),
-		DB: a.DB, Billing: a.Credits.Service, Records: a.Records.Service, Logger: a.Logger,
-		Price:         price.Tokens{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
+		Model: model.New(asked),
+		DB:    a.DB, Billing: a.Credits.Service, Records: a.Records.Service, Logger: a.Logger,
+		Price:         tokens,
 		MaxPerProgram: c.Flat.Query.MaxPerProgram, Timeout: c.Flat.Query.Timeout,
 	}
 }

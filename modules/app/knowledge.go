@@ -1,12 +1,10 @@
 package app
 
 import (
-	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/answer"
 	"github.com/portico-run/portico/modules/knowledge/embedding"
 	"github.com/portico-run/portico/modules/knowledge/read"
-	"github.com/portico-run/portico/modules/model"
 )
 
 // knowledge wires the store of documents and what is asked of it.
@@ -41,12 +39,11 @@ func (a *App) answers() answer.Deps {
 	d := answer.Deps{
 		Knowledge: a.Knowledge.Service, DB: a.DB, Billing: a.Credits.Service, Records: a.Records.Service, Logger: a.Logger,
 		Settings: answer.Settings{
-			Price:   price.Tokens{Input: credits(c.Model.InputPrice), Output: credits(c.Model.OutputPrice)},
 			Timeout: c.Model.Timeout, MinSimilarity: c.Knowledge.MinSimilarity.Float(),
 		},
 	}
-	if c.Model.Name != "" {
-		d.Model = model.New(a.model())
+	if a.Models != nil {
+		d.Model, d.Settings.Price = a.Models, a.facts("").Price
 	}
 	return d
 }

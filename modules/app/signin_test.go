@@ -46,7 +46,7 @@ func TestScopesAtEveryOperation(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
-	runs := []string{"mcp", "mcp-oauth", "execute-code", "invoke-skill", "stream-invoke-skill", "abort-action", "register-action", "finish-action"}
+	runs := []string{"mcp", "mcp-oauth", "execute-code", "list-models", "invoke-skill", "stream-invoke-skill", "abort-action", "register-action", "finish-action"}
 	tools := []string{"execute-tool", "call-function", "ask-model", "get-tool-call-output"}
 	operated := operations(document(t, s))
 	for _, scopes := range [][]string{{"read"}, {"run"}, {"tools"}, {"read", "tools"}} {

@@ -318,6 +318,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v1/credit/report?from=2026-01-01T00:00:00Z", "", 200},
 		{"GET", "/v1/ptc/decision?toolsets=demo", "", 200},
 		{"GET", "/v1/ptc/context", "", 200},
+		{"GET", "/v1/models", "", 200},
 		{"GET", "/v1/tool/toolset/exportDefinitions", "", 200},
 		{"GET", "/v1/tool/toolset/exportDefinitions?toolsetKey=demo,nothing&partial=true", "", 200},
 		{"GET", "/v1/tool/toolset/exportDefinitions?toolsetKeys=nothing", "", 404},

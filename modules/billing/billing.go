@@ -28,6 +28,8 @@ type ModelCharge struct {
 	Version  int
 	Model    string
 	Input    int64 // tokens
+	Cached   int64 // of them, read from the provider's cache
+	Written  int64 // of them, written to it
 	Output   int64
 	Price    money.Amount
 }

@@ -113,7 +113,11 @@ func (s *Service) ChargeModel(_ context.Context, tx database.Tx, c ModelCharge) 
 	if err != nil {
 		return err
 	}
-	details, err := json.Marshal(map[string]int64{"inputTokens": c.Input, "outputTokens": c.Output})
+	tokens := map[string]int64{"inputTokens": c.Input, "outputTokens": c.Output}
+	if c.Cached > 0 || c.Written > 0 {
+		tokens["cacheReadTokens"], tokens["cacheWriteTokens"] = c.Cached, c.Written
+	}
+	details, err := json.Marshal(tokens)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/dev/scripted"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
@@ -48,6 +50,7 @@ func stable(text string) string {
 		{`ey[\w-]+\.[\w-]+\.[\w-]+`, "eyJhbGciOi….…"},
 		{`"go": "go[^"]+"`, `"go": "go1.26"`},
 		{`"platform": "[^"]+"`, `"platform": "linux/amd64"`},
+		{`"seconds": [\d.e-]+`, `"seconds": 0.8`},
 		{`"(commit|date)": "[^"]*"`, `"$1": "…"`},
 		{`"modified": (true|false)`, `"modified": false`},
 		{`\d+ of \d+ migrations`, "11 of 11 migrations"},
@@ -114,6 +117,8 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"knowledge", "stats", "--shared"},
 		{"knowledge", "remove", "testdata/handbook/heating.md", "--shared", "--collection", "handbook", "--yes"},
 		{"knowledge", "clear", "handbook", "--shared", "--yes"},
+		{"model", "list"},
+		{"model", "try", "small", "Say hello."},
 		{"audit"},
 		{"ptc", "explain", "--uid", "u-1", "--toolsets", "demo"},
 		{"user", "create", "ben", "--email", "ben@example.com"},
@@ -145,6 +150,19 @@ func file(t *testing.T, name, content string) string {
 	return path
 }
 
+// models is a file of two models, which follow a script.
+func models(t *testing.T) string {
+	t.Helper()
+	script, err := scripted.Parse([]byte("name: small\nturns: [{output: [{text: Hello.}]}]"))
+	require.NoError(t, err)
+	web := httptest.NewServer(scripted.New(script))
+	t.Cleanup(web.Close)
+	return file(t, "models.yaml", fmt.Sprintf(`models:
+  - {name: small, protocol: chat, baseUrl: "%[1]s/v1", model: qwen, context: 32000, prices: {input: 2, cached: 0.2, output: 8}, fallbacks: [large]}
+  - {name: large, protocol: messages, baseUrl: "%[1]s/v1", maxOutput: 16000, prices: {input: 30, output: 150}}
+`, web.URL))
+}
+
 // keyIDs are the ids of the keys of a user.
 func keyIDs(t *testing.T, env []string, user string) []string {
 	t.Helper()
@@ -161,7 +179,7 @@ func keyIDs(t *testing.T, env []string, user string) []string {
 func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key", "SIGNUP=invite")
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "TOOLSET_PETS_API_KEY=pet-key", "SIGNUP=invite", "MODEL_FILE="+models(t))
 	s := serving(t, env)
 	var done struct {
 		Data struct{ ToolCalls []struct{ CallID string } }
@@ -218,7 +236,7 @@ func TestLongAnswersForScriptsKeepTheirShape(t *testing.T) {
 
 // nameOf is the command of a line, without what it is given.
 func nameOf(args []string) string {
-	groups := "key user toolset run credit migrate ptc demo tools mcp knowledge"
+	groups := "key user toolset run credit migrate ptc demo tools mcp knowledge model"
 	if strings.Contains(groups, args[0]) {
 		return args[0] + "-" + args[1]
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -38,6 +39,8 @@ type Step struct {
 type Turn struct {
 	Origin
 	History []model.Item // with the last answer
+	// Records are under which ids the results of calls are kept, by the provider's ids.
+	Records map[string]string
 	Last    Step
 	Steps   int // with the last one
 	// Continued is how often another process went on with it.
@@ -103,7 +106,7 @@ func (s *Store) Load(ctx context.Context, r run.Ref) (Turn, error) {
 	if len(rows) < 2 { //nolint:mnd // what it began with, and an answer
 		return Turn{}, ErrNone
 	}
-	t := Turn{Continued: rows[0].Continued, Steps: len(rows) - 1}
+	t := Turn{Continued: rows[0].Continued, Steps: len(rows) - 1, Records: map[string]string{}}
 	for i, row := range rows {
 		if row.Step != i {
 			return Turn{}, ErrNone
@@ -114,6 +117,7 @@ func (s *Store) Load(ctx context.Context, r run.Ref) (Turn, error) {
 			t.Last = Step{}
 			err = json.Unmarshal([]byte(row.Body), &t.Last)
 			t.History = append(t.History, t.Last.Items...)
+			maps.Copy(t.Records, t.Last.Records)
 		}
 		if err != nil {
 			return Turn{}, fmt.Errorf("step %d of the turn of %s: %w", i, r.ResultID, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -39,7 +40,7 @@ func begin(t *testing.T) working {
 	require.NoError(t, err)
 	log := &bytes.Buffer{}
 	w := live.New(t.Context(), live.Deps{
-		DB: s.DB, Runs: s.Runs.Service, Billing: s.Credits.Service, Flush: time.Millisecond, NewCallID: func() string { return s.Records.Service.NewID(ids.Agent) },
+		DB: s.DB, Runs: s.Runs.Service, Billing: s.Credits.Service, Flush: time.Millisecond, Price: func(string) price.Tokens { return price.Tokens{} }, NewCallID: func() string { return s.Records.Service.NewID(ids.Agent) },
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}, r)
 	calls := live.NewCalls(s.Tools.Service, w, s.User)

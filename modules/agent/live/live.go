@@ -25,8 +25,8 @@ type Deps struct {
 	DB      *database.DB
 	Runs    *run.Service
 	Billing Billing
-	// Price is what the model's tokens cost.
-	Price price.Tokens
+	// Price is what the tokens of a model cost, by its name.
+	Price func(model string) price.Tokens
 	// Flush is how often the words of an answer are shown.
 	Flush time.Duration
 	// NewCallID makes the id of a call that is not recorded yet.
@@ -259,10 +259,11 @@ func (w *Writer) Answered(ctx context.Context, r model.Response) error {
 }
 
 func (w *Writer) record(ctx context.Context, tx database.Tx, m message, usage json.RawMessage, r model.Response) error {
+	used := price.Used{Input: r.Usage.Input, Cached: r.Usage.InputDetails.Cached, Written: r.Usage.InputDetails.Written, Output: r.Usage.Output}
 	// The user's row is locked before the run's, as where a call ends.
 	err := w.deps.Billing.ChargeModel(ctx, tx, billing.ModelCharge{
-		UID: w.run.UID, ResultID: w.run.ResultID, Version: w.run.Version, Model: r.Model, Input: r.Usage.Input, Output: r.Usage.Output,
-		Price: w.deps.Price.Of(r.Usage.Input, r.Usage.Output),
+		UID: w.run.UID, ResultID: w.run.ResultID, Version: w.run.Version, Model: r.Model,
+		Input: used.Input, Cached: used.Cached, Written: used.Written, Output: used.Output, Price: w.deps.Price(r.Name).Of(used),
 	})
 	if err != nil {
 		return err

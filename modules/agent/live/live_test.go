@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -46,7 +47,7 @@ func show(t *testing.T, db *database.DB) showing {
 	s.run, err = s.runs.Create(t.Context(), s.anna, run.CreateParams{Title: "Shown"})
 	require.NoError(t, err)
 	s.writer = live.New(t.Context(), live.Deps{
-		DB: db, Runs: s.runs, Billing: gratis{}, Flush: time.Millisecond, NewCallID: func() string { return ids.Calls{}.New(ids.Agent) },
+		DB: db, Runs: s.runs, Billing: gratis{}, Flush: time.Millisecond, Price: func(string) price.Tokens { return price.Tokens{} }, NewCallID: func() string { return ids.Calls{}.New(ids.Agent) },
 		Logger: slog.New(slog.DiscardHandler),
 	}, s.run)
 	return s

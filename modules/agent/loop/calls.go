@@ -135,6 +135,7 @@ func (t *turn) told(c Call, text string, err error) string {
 	if err != nil {
 		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
 	}
+	t.remember(c)
 	return cut(text, t.limits.Output, *c.record)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,10 @@ type Limits struct {
 	// Output is the most of one output that the model is given, in bytes.
 	// Default 64 KiB.
 	Output int
+	// Context is how many tokens the model reads and writes in one request, Answer
+	// how many of these are for its answer; without a Context, nobody looks, and
+	// without an Answer, an eighth is kept for it.
+	Context, Answer int64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -88,6 +93,12 @@ type Loop struct {
 	// Keep, if set, is told of each answer that has calls before they are executed,
 	// so that another process can go on from there. An error ends the turn.
 	Keep func(ctx context.Context, s Step) error
+	// Records are under which ids the results of earlier calls are kept, by the
+	// provider's ids; for a turn that another process began.
+	Records map[string]string
+	// Removed, if set, is told when so many results were removed from what the model
+	// reads.
+	Removed func(ctx context.Context, results int)
 	// Refresh, if set, is asked before every request but the first whether what
 	// the model is told, and its tools, have changed. Calls that are executed
 	// keep what they have.
@@ -147,10 +158,14 @@ type turn struct {
 
 	last    string // the calls of the answer before
 	repeats int
-	ended   bool        // by a call
-	left    atomic.Bool // to another process, by a call
-	kept    int         // items of the history
-	earlier Earlier     // nil but for the calls of an answer that another process had
+	ended   bool              // by a call
+	left    atomic.Bool       // to another process, by a call
+	kept    int               // items of the history
+	counted counted           // what the provider said of the conversation
+	records map[string]string // under which ids results are kept
+	fresh   map[string]string // those since the last step was kept
+	lookup  sync.Mutex        // calls end at once
+	earlier Earlier           // nil but for the calls of an answer that another process had
 }
 
 func (t *turn) numbers() string {
@@ -190,6 +205,9 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 			t.system, t.tools = system, tools
 		}
 	}
+	if err := t.fit(ctx); err != nil {
+		return nil, err
+	}
 	input := t.History
 	if t.system != "" {
 		input = append([]model.Item{model.System(t.system)}, t.History...)
@@ -205,6 +223,7 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 	t.Model = r.Model
 	observed := t.loop.Observer.Answered(ctx, r)
 	t.History = append(t.History, r.Output...)
+	t.counted = counted{tokens: r.Usage.Total(), items: len(t.History)}
 	text, calls := r.Read()
 	switch {
 	case observed != nil:

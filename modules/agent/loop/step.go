@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/portico-run/portico/modules/model"
@@ -19,6 +20,9 @@ type Step struct {
 	Executed int         `json:"executed"`
 	Repeats  int         `json:"repeats"`
 	Usage    model.Usage `json:"usage"`
+	// Records are under which ids the results of calls before are kept, as far as no
+	// step before says it.
+	Records map[string]string `json:"records,omitempty"`
 	// Spent is how long the turn has taken.
 	Spent time.Duration `json:"spent"`
 }
@@ -49,6 +53,7 @@ func (l *Loop) Continue(ctx context.Context, history []model.Item, last Step, ea
 		last: signature(calls), repeats: last.Repeats, kept: len(history),
 		Outcome: Outcome{History: history, Usage: last.Usage, Requests: last.Requests, Calls: last.Executed},
 	}
+	t.records = maps.Clone(l.Records)
 	choice := l.Choice
 	if last.Requests > 1 && choice.Demands() {
 		choice = model.Choice{}
@@ -68,8 +73,9 @@ func (t *turn) keep(ctx context.Context) error {
 		return nil
 	}
 	err := t.loop.Keep(ctx, Step{
-		Items: t.History[t.kept:], Requests: t.Requests, Executed: t.Calls, Repeats: t.repeats, Usage: t.Usage, Spent: time.Since(t.begin),
+		Items: t.History[t.kept:], Requests: t.Requests, Executed: t.Calls, Repeats: t.repeats, Usage: t.Usage, Spent: time.Since(t.begin), Records: t.fresh,
 	})
+	t.fresh = nil
 	t.kept = len(t.History)
 	return err
 }

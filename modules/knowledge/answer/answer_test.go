@@ -103,7 +103,7 @@ func setup(t *testing.T, says string) fixture {
 			hit("Far", "Nothing of it either.", 0.1),
 		},
 		Model: f.model, DB: databasetest.Open(t, database.SQLite, nil), Billing: f.books, Records: calls{},
-		Settings: answer.Settings{Price: price.Tokens{Input: money.Credit, Output: 2 * money.Credit}, Timeout: time.Minute, MinSimilarity: 0.5},
+		Settings: answer.Settings{Price: price.PerMillion(money.Credit, 2*money.Credit), Timeout: time.Minute, MinSimilarity: 0.5},
 		Logger:   slog.New(slog.DiscardHandler),
 	}).Service
 	return f

@@ -7,6 +7,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/tool/function"
 )
@@ -24,7 +25,7 @@ func (s *Service) respond(ctx context.Context, c function.Caller, items []model.
 			paid.ResultID = call.ResultID
 		}
 	}
-	if a.Settings.Price.Input > 0 || a.Settings.Price.Output > 0 {
+	if !a.Settings.Price.Free() {
 		if err := a.Billing.AdmitModel(ctx, paid.UID, paid.ResultID, paid.Version); err != nil {
 			return "", err
 		}
@@ -35,8 +36,9 @@ func (s *Service) respond(ctx context.Context, c function.Caller, items []model.
 	if err != nil {
 		return "", s.unanswered(ctx, err)
 	}
-	paid.Model, paid.Input, paid.Output = r.Model, r.Usage.Input, r.Usage.Output
-	if paid.Price = a.Settings.Price.Of(paid.Input, paid.Output); paid.Price > 0 {
+	used := price.Used{Input: r.Usage.Input, Cached: r.Usage.InputDetails.Cached, Written: r.Usage.InputDetails.Written, Output: r.Usage.Output}
+	paid.Model, paid.Input, paid.Cached, paid.Written, paid.Output = r.Model, used.Input, used.Cached, used.Written, used.Output
+	if paid.Price = a.Settings.Price.Of(used); paid.Price > 0 {
 		// The provider was paid: so is it here, also when the caller is gone.
 		paying := context.WithoutCancel(ctx)
 		err := a.DB.InTx(paying, func(tx database.Tx) error { return a.Billing.ChargeModel(paying, tx, paid) })

@@ -96,7 +96,7 @@ func (q Questions) ask(ctx context.Context, c function.Caller, arguments json.Ra
 	if call.InRun() {
 		paid.ResultID = call.ResultID
 	}
-	if q.Price.Input > 0 || q.Price.Output > 0 {
+	if !q.Price.Free() {
 		if err := q.Billing.AdmitModel(ctx, paid.UID, paid.ResultID, paid.Version); err != nil {
 			return nil, err
 		}
@@ -107,8 +107,9 @@ func (q Questions) ask(ctx context.Context, c function.Caller, arguments json.Ra
 	if err != nil {
 		return nil, q.unanswered(ctx, asking, err)
 	}
-	paid.Model, paid.Input, paid.Output = r.Model, r.Usage.Input, r.Usage.Output
-	paid.Price = q.Price.Of(paid.Input, paid.Output)
+	used := price.Used{Input: r.Usage.Input, Cached: r.Usage.InputDetails.Cached, Written: r.Usage.InputDetails.Written, Output: r.Usage.Output}
+	paid.Model, paid.Input, paid.Cached, paid.Written, paid.Output = r.Model, used.Input, used.Cached, used.Written, used.Output
+	paid.Price = q.Price.Of(used)
 	// The provider was paid: so is it here, also when the caller is gone.
 	if err := q.charge(context.WithoutCancel(ctx), paid); err != nil {
 		return nil, err
