@@ -34,6 +34,8 @@ type Actor struct {
 	Scope     Scope
 	// Rights narrow the scope Full where the key says so.
 	Rights Rights
+	// Model is the model of agents that the key is for; empty where it names none.
+	Model string
 	// Admin is whether the user is an administrator of this server.
 	Admin bool
 	// Worker is the machine that the caller's host chose for their code; empty

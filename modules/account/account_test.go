@@ -400,6 +400,11 @@ func TestAnotherTenant(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			},
+			"ChooseModel": func() {
+				if err := b.ChooseModel(t.Context(), b.bob, k.ID, "small"); !errors.Is(err, account.ErrKeyMissing) {
+					t.Errorf("%v", err)
+				}
+			},
 			"Audit": func() {
 				if page, err := b.Audit(t.Context(), b.bob, httpapi.PageQuery{Limit: 50}); err != nil || slices.ContainsFunc(page.Items, func(e audit.Event) bool { return e.UID != b.bob.UID }) {
 					t.Errorf("%+v, %v", page, err)

@@ -129,8 +129,9 @@ type keyBody struct {
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	ExpiresAt  *time.Time `json:"expiresAt"`
 	Scopes     []string   `json:"scopes" nullable:"false" doc:"What it may do; empty for everything"`
+	Model      string     `json:"model" doc:"The model of agents that are asked with it and name none; empty for the first" example:"small"`
 }
 
 func toBody(k Key) keyBody {
-	return keyBody{KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names()}
+	return keyBody{KeyID: k.ID, Name: k.Name, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names(), Model: k.Model}
 }

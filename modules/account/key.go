@@ -88,6 +88,7 @@ type Key struct {
 	Scope      actor.Scope
 	Rights     actor.Rights // of a user's own key
 	Admin      bool         // its user is an administrator
+	Model      string       // that agents asked with it have; empty for the first
 	CreatedAt  time.Time
 	LastUsedAt *time.Time
 	ExpiresAt  *time.Time
@@ -96,7 +97,7 @@ type Key struct {
 // actor is whoever presents the key. An administrator's key that may not do
 // everything is no administrator's.
 func (k Key) actor() actor.Actor {
-	return actor.Actor{UID: k.UID, KeyID: k.ID, Scope: k.Scope, Rights: k.Rights, Admin: k.Admin && k.Scope == actor.Full && k.Rights == 0}
+	return actor.Actor{UID: k.UID, KeyID: k.ID, Scope: k.Scope, Rights: k.Rights, Model: k.Model, Admin: k.Admin && k.Scope == actor.Full && k.Rights == 0}
 }
 
 // live reports whether the key still opens anything.

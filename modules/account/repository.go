@@ -49,6 +49,7 @@ type keyRow struct {
 	Name       string
 	Scope      *string
 	Scopes     string
+	Model      string
 	LastUsedAt *time.Time
 	ExpiresAt  *time.Time
 	CreatedAt  time.Time
@@ -60,7 +61,7 @@ func (keyRow) TableName() string { return "user_api_keys" }
 func (r keyRow) key() (Key, error) {
 	k := Key{
 		ID: r.KeyID, Name: r.Name, Prefix: r.KeyPrefix, UID: r.UID, Scope: actor.Scope(database.Text(r.Scope)), CreatedAt: r.CreatedAt.UTC(),
-		LastUsedAt: utc(r.LastUsedAt), ExpiresAt: utc(r.ExpiresAt),
+		LastUsedAt: utc(r.LastUsedAt), ExpiresAt: utc(r.ExpiresAt), Model: r.Model,
 	}
 	var unknown string
 	if r.Scopes != "" {
@@ -183,6 +184,12 @@ func (repository) ownKeys(h database.Handle, uid string) ([]Key, error) {
 func (repository) rename(tx database.Tx, uid, keyID, name string) error {
 	return database.MustAffect(database.Scoped(tx.Handle, uid).Model(&keyRow{}).
 		Where("key_id = ? AND revoked_at IS NULL AND scope IS NULL", keyID).Update("name", name), ErrKeyMissing)
+}
+
+func (repository) chooseModel(tx database.Tx, uid, keyID, model string) error {
+	err := database.MustAffect(database.Scoped(tx.Handle, uid).Model(&keyRow{}).
+		Where("key_id = ? AND revoked_at IS NULL AND scope IS NULL", keyID).Update("model", model), ErrKeyMissing)
+	return cmp.Or(err, changed(tx, uid))
 }
 
 func (repository) revoke(tx database.Tx, uid, keyID string, at time.Time) error {

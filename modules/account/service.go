@@ -267,6 +267,18 @@ func (s *Service) RenameKey(ctx context.Context, a actor.Actor, keyID, name stri
 	})
 }
 
+// ChooseModel says which model agents have that are asked with a key of the actor's and
+// name none; an empty name leaves it to the server. Whether there is such a model, the
+// caller knows.
+func (s *Service) ChooseModel(ctx context.Context, a actor.Actor, keyID, model string) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.chooseModel(tx, a.UID, keyID, model); err != nil {
+			return err
+		}
+		return audit.Write(tx, audit.Change{By: a, Action: "key.model", Subject: keyID, Detail: map[string]string{"model": model}}, s.now())
+	})
+}
+
 // RevokeKey ends a key of the actor's at once, a sandbox's included.
 func (s *Service) RevokeKey(ctx context.Context, a actor.Actor, keyID string) error {
 	err := s.db.InTx(ctx, func(tx database.Tx) error {

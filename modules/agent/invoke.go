@@ -33,7 +33,7 @@ type invokeBody struct {
 	PTC         string       `json:"ptc,omitempty" enum:"auto,off,on" doc:"Programmatic tool calling: auto leaves it to the policy, off has the tools called plainly, on refuses the request where the policy says no"`
 	Approval    string       `json:"approval,omitempty" enum:"never,first,always" doc:"When its calls of tools wait for a person, at least; what is stricter by itself stays so"`
 	Parallel    *bool        `json:"parallelToolCalls,omitempty" doc:"Whether the model may call several tools at once; true when left out"`
-	Model       string       `json:"model,omitempty" maxLength:"64" doc:"The name of the model that answers, of those that GET /v1/models lists; the first of them when left out"`
+	Model       string       `json:"model,omitempty" maxLength:"64" doc:"The name of the model that answers, of those that GET /v1/models lists; that of the key, or else the first of them, when left out"`
 	ModelItemID string       `json:"modelItemId,omitempty" maxLength:"64" doc:"Recorded; model chooses the model"`
 	ModelName   string       `json:"modelName,omitempty" maxLength:"200" doc:"Recorded; model chooses the model"`
 	Mode        string       `json:"mode,omitempty" maxLength:"64" doc:"Recorded"`

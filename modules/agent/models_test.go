@@ -113,7 +113,27 @@ models:
 	require.Contains(t, r.Warnings[0], "out of order")
 	require.InDelta(t, 61.5, cost(), 1e-9, "at the price of the one that answered")
 
-	status, text := s.Send("POST", "/v1/skill/invoke", map[string]any{"query": "x", "model": "huge"})
+	// A key may have a model of its own, which the request overrules.
+	var keys struct {
+		Data []struct{ KeyID, Model string }
+	}
+	_, text := s.Send("GET", "/v1/auth/cli/api-key", nil)
+	require.NoError(t, json.Unmarshal([]byte(text), &keys))
+	choose := "/v1/auth/cli/api-key/" + keys.Data[0].KeyID + "/model"
+	status, text := s.Send("PUT", choose, map[string]string{"model": "huge"})
+	require.Equal(t, 400, status, text)
+	status, text = s.Send("PUT", choose, map[string]string{"model": "large"})
+	require.Equal(t, 200, status, text)
+	_, answer, _ = ask("Hello", "")
+	require.Equal(t, "Large.", answer)
+	_, answer, _ = ask("Hello", "small")
+	require.Equal(t, "Small.", answer)
+	status, text = s.Send("PUT", choose, map[string]string{"model": ""})
+	require.Equal(t, 200, status, text)
+	_, answer, _ = ask("Hello", "")
+	require.Equal(t, "Small.", answer)
+
+	status, text = s.Send("POST", "/v1/skill/invoke", map[string]any{"query": "x", "model": "huge"})
 	require.Equal(t, 400, status)
 	require.Contains(t, text, `There is no model \"huge\"`)
 	require.Contains(t, text, "There are: small, large.")

@@ -80,6 +80,9 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 	if s.deps.Model == nil {
 		return run.Run{}, ErrNoModel
 	}
+	if req.Model == "" {
+		req.Model = a.Model
+	}
 	if !s.deps.Model.Has(req.Model) {
 		return run.Run{}, errs.Newf(errs.Invalid, "There is no model %.64q.", req.Model).Do("There are: " + strings.Join(s.deps.Model.Names(), ", ") + ".")
 	}

@@ -246,7 +246,7 @@ func (a *App) programs() *program.Module {
 
 func (a *App) register(box *secretbox.Box) {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.mcpServer(box), a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, named.Module{Set: a.Models}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.mcpServer(box), a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, named.Module{Set: a.Models, Keys: a.Accounts.Service}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}

@@ -215,6 +215,7 @@ func unsaid() map[string]string {
 		"timeout must":                               "the bounds are configured",
 		"The upload cannot be read":                  "schemathesis names parts in ways that MIME does not have",
 		"No model is configured.":                    "503 is documented; there is no model in this test",
+		"There is no model":                          "the names are those that the server's operator wrote",
 		"this server is not connected to Composio":   "503 is documented; there is no Composio in this test",
 		"does not answer as it should":               "503 is documented; there is no server at the addresses that are made up",
 		"needs your authorization: open":             "503 is documented; nobody authorizes the servers that are made up",

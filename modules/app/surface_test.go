@@ -253,6 +253,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/v1/auth/cli/api-key", `{"name":""}`, 400},
 		{"GET", "/v1/auth/cli/api-key", "", 200},
 		{"PATCH", "/v1/auth/cli/api-key/none", `{"name":"y"}`, 404},
+		{"PUT", "/v1/auth/cli/api-key/none/model", `{"model":""}`, 404},
+		{"PUT", "/v1/auth/cli/api-key/none/model", `{"model":"none"}`, 400},
 		{"DELETE", "/v1/auth/cli/api-key/none", "", 404},
 		{"POST", "/v1/auth/cli/api-key/validate", `{"apiKey":"rf_x"}`, 200},
 		{"GET", "/v1/auth/audit", "", 200},

@@ -76,6 +76,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"console", "--user", "anna"},
 		{"key", "list", "--user", "anna"},
 		{"key", "show", key[0]},
+		{"key", "model", key[0], "small"},
 		{"key", "delete", key[0], "--yes"},
 		{"toolset", "apply", "--file", "../../configs/toolsets"},
 		{"toolset", "list"},

@@ -27,12 +27,13 @@ type keyBody struct {
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	ExpiresAt  *time.Time `json:"expiresAt"`
 	Scopes     []string   `json:"scopes"`
+	Model      string     `json:"model"`
 }
 
 func toKey(k account.Key, user string) keyBody {
 	return keyBody{
 		ID: k.ID, Name: k.Name, User: user, UID: k.UID, Prefix: k.Prefix,
-		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names(),
+		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt, Scopes: k.Rights.Names(), Model: k.Model,
 	}
 }
 
@@ -60,7 +61,30 @@ func (c *cli) key() *cobra.Command {
 				},
 			}, err
 		})
-	return c.Group("key", "API keys", c.keyCreate(), c.keyList(), show, remove)
+	return c.Group("key", "API keys", c.keyCreate(), c.keyList(), show, c.keyModel(), remove)
+}
+
+func (c *cli) keyModel() *cobra.Command {
+	s := shell.Spec{
+		Use: "model KEY-ID NAME", Short: "Choose the model of agents that are asked with a key and name none; an empty name is the first model", JSON: true,
+		Example: "portico key model ak-x3k9 small",
+	}
+	return c.Command(s, func(cmd *cobra.Command, args []string) error {
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			if name := args[1]; name != "" && (a.Models == nil || !a.Models.Has(name)) {
+				return noModel(name)
+			}
+			k, user, err := keyByID(ctx, a, args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.Accounts.Service.ChooseModel(ctx, actor.Actor{UID: k.UID}, k.ID, args[1]); err != nil {
+				return err
+			}
+			k.Model = args[1]
+			return c.Answer(toKey(k, user.Name), c.Line("agents that are asked with the key %q of %s have the model %q", k.Name, user.Name, k.Model))
+		})
+	})
 }
 
 func keyByID(ctx context.Context, a *app.App, id string) (k account.Key, user account.User, err error) {

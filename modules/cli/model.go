@@ -58,6 +58,10 @@ func (c *cli) modelList() *cobra.Command {
 	})
 }
 
+func noModel(name string) error {
+	return errs.Newf(errs.NotFound, "There is no model %q.", name).Do("portico model list shows those that there are.")
+}
+
 type triedBody struct {
 	Name    string  `json:"name"`
 	Model   string  `json:"model"`
@@ -76,7 +80,7 @@ func (c *cli) modelTry() *cobra.Command {
 	return c.Command(s, func(cmd *cobra.Command, args []string) error {
 		return c.Without(cmd, func(ctx context.Context, a *app.App) error {
 			if a.Models == nil || !a.Models.Has(args[0]) {
-				return errs.Newf(errs.NotFound, "There is no model %q.", args[0]).Do("portico model list shows those that there are.")
+				return noModel(args[0])
 			}
 			begin := time.Now()
 			// Not its fallbacks: the question is whether this one works.

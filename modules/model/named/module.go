@@ -5,13 +5,21 @@ import (
 	"net/http"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/money"
 )
 
-// Module lists the models over HTTP.
+// Module lists the models over HTTP, and has users choose one for a key.
 type Module struct {
-	Set *Set // nil for none
+	Set  *Set // nil for none
+	Keys Keys
+}
+
+// Keys are those of users.
+type Keys interface {
+	// ChooseModel says which model agents have that are asked with a key and name none.
+	ChooseModel(ctx context.Context, a actor.Actor, keyID, model string) error
 }
 
 // Register adds the module's route.
@@ -22,6 +30,24 @@ func (m Module) Register(api *httpapi.API) {
 		Description: "The form is that of OpenAI's, without the envelope of the other answers.",
 		Runs:        true,
 	}, m.list)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "choose-key-model", Method: http.MethodPut, Path: "/v1/auth/cli/api-key/{keyId}/model", Tag: "accounts",
+		Summary: "Choose the model of agents that are asked with an API key and name none", Errors: []errs.Code{errs.NotFound},
+	}, m.choose)
+}
+
+type chooseInput struct {
+	KeyID string `path:"keyId" maxLength:"64"`
+	Body  struct {
+		Model string `json:"model" maxLength:"64" doc:"Its name, of those that GET /v1/models lists; empty for the first" example:"small"`
+	}
+}
+
+func (m Module) choose(ctx context.Context, who actor.Actor, in *chooseInput) (*httpapi.None, error) {
+	if name := in.Body.Model; name != "" && (m.Set == nil || !m.Set.Has(name)) {
+		return nil, errs.Newf(errs.Invalid, "There is no model %q.", name).Do("GET /v1/models lists those that there are.")
+	}
+	return nil, m.Keys.ChooseModel(ctx, who, in.KeyID, in.Body.Model)
 }
 
 // listBody has what clients of OpenAI's read, with what else users choose by.
