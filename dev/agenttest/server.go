@@ -86,6 +86,9 @@ func Serve(t *testing.T, turns string, more ...string) *Server {
 	return &Server{App: a, Model: model, User: actor.Actor{UID: users[0].UID, Scope: actor.Full}, t: t, url: "http://" + s.Addr().String(), key: key.Reveal()}
 }
 
+// Reach is where the server is, and the key of its user.
+func (s *Server) Reach() (url, key string) { return s.url, s.key }
+
 // root is the folder of the repository.
 func root(t *testing.T) string {
 	t.Helper()

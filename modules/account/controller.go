@@ -129,7 +129,7 @@ type keyBody struct {
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	ExpiresAt  *time.Time `json:"expiresAt"`
 	Scopes     []string   `json:"scopes" nullable:"false" doc:"What it may do; empty for everything"`
-	Model      string     `json:"model" doc:"The model of agents that are asked with it and name none; empty for the first" example:"small"`
+	Model      string     `json:"model,omitempty" doc:"The model of agents that are asked with it and name none; left out for the first" example:"small"`
 }
 
 func toBody(k Key) keyBody {

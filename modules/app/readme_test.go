@@ -55,6 +55,8 @@ var notRun = map[string]string{
 	"CONTRIBUTING.md: make lint":                      "takes minutes, and runs in CI",
 	"sdkgen/README.md: sdkgen upload --s3 --hash v14": "needs a bucket; the tests of sdkgen/upload have one",
 	"docs/graphql.md: bin/portico toolset import --graphql https://api.example.com/graphql --bearer --name shop --list": "needs an API in GraphQL; TestGraphQLAPIsBecomeTools has one",
+	"clients/python/README.md: pip install ./clients/python":                                                            "installs a package; TestThePythonClient does, and runs the example",
+	"clients/typescript/README.md: npm install && npm run build":                                                        "installs packages; TestTheTypeScriptClient builds it, and runs the example",
 	"docs/operations.md: docker compose up --build":                                                                     "needs docker",
 	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql":                                                       "needs the clients of PostgreSQL",
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ func (c *cli) modelList() *cobra.Command {
 				for _, name := range a.Models.Names() {
 					m := a.Models.Find(name)
 					list = append(list, modelBody{
-						Name: name, Protocol: string(m.Config.Protocol), Model: m.Config.Model, BaseURL: m.Config.BaseURL, Context: m.Context, MaxOutput: m.Config.MaxOutput,
+						Name: name, Protocol: string(m.Config.Protocol), Model: m.Config.Model, BaseURL: shown(m.Config.BaseURL), Context: m.Context, MaxOutput: m.Config.MaxOutput,
 						Input: m.Prices.Input, Cached: m.Prices.Cached, Written: m.Prices.Written, Output: m.Prices.Output, Fallbacks: append([]string{}, m.Fallbacks...),
 					})
 				}
@@ -60,6 +61,15 @@ func (c *cli) modelList() *cobra.Command {
 
 func noModel(name string) error {
 	return errs.Newf(errs.NotFound, "There is no model %q.", name).Do("portico model list shows those that there are.")
+}
+
+// shown is an address without the password that may be in it.
+func shown(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
 }
 
 type triedBody struct {

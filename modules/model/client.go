@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -117,6 +118,10 @@ func (c *Client) Respond(ctx context.Context, req Request, on func(Delta)) (Resp
 	}
 }
 
+// maxAnswer is the most bytes that the events of one answer may have. Around each word
+// is some hundred bytes.
+const maxAnswer = 128 << 20
+
 // respond sends the request and reads its answer to the provider's last word. An
 // errBroken is an answer without one.
 func (c *Client) respond(ctx context.Context, req Request, on func(Delta)) (Response, error) {
@@ -130,13 +135,16 @@ func (c *Client) respond(ctx context.Context, req Request, on func(Delta)) (Resp
 	}
 	defer stream.Close()
 	reading := c.wire.read(on)
-	for {
+	for size := 0; ; {
 		event, err := stream.Next()
 		if err != nil {
 			if got, whole := reading.answer(); errors.Is(err, io.EOF) && whole == nil {
 				return c.answered(ctx, len(body), got)
 			}
 			return Response{}, brokenOff(stream, err)
+		}
+		if size += len(event.Data); size > maxAnswer {
+			return Response{}, &Error{Code: "too_long", Message: fmt.Sprintf("the answer has more than %d bytes of events", maxAnswer)}
 		}
 		if err := c.failure(event.Data); err != nil {
 			return Response{}, err

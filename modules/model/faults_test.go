@@ -161,6 +161,20 @@ func TestCredentialsStayWhereTheyBelong(t *testing.T) {
 	require.NotContains(t, err.Error()+log.String(), "hunter")
 }
 
+// An answer without end is not read without end.
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	client, asked := faulty(t, model.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		long := `{"type":"response.output_text.delta","delta":"` + strings.Repeat("x", 16<<20) + `"}`
+		for r.Context().Err() == nil {
+			stream(w, long)
+		}
+	})
+	_, err := client.Respond(t.Context(), model.Request{}, nothing)
+	require.ErrorContains(t, err, "(too_long): the answer has more than 134217728 bytes of events")
+	require.Equal(t, int64(1), asked.Load())
+}
+
 // An answer that nobody waits for any more ends with the call, in whatever state.
 func TestCancelledCallsEnd(t *testing.T) {
 	t.Parallel()
