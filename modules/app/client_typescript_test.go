@@ -22,7 +22,7 @@ func TestTheTypeScriptClient(t *testing.T) {
 	testenv.Slow(t, "a compiler, a browser, and a whole server at work")
 	t.Parallel()
 	tools := testenv.Need(t, "PORTICO_TYPESCRIPT", "tools/typescript.sh prints it")
-	source, err := filepath.Abs(root + "/clients/typescript")
+	source, err := filepath.Abs("../../clients/typescript")
 	require.NoError(t, err)
 	document, err := filepath.Abs("testdata/openapi.json")
 	require.NoError(t, err)
