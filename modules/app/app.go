@@ -28,6 +28,7 @@ import (
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/account/signin"
 	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/codeapi"
@@ -123,6 +124,7 @@ type App struct {
 	Streams      *stream.Module
 	Publisher    *publish.Publisher // nil without Redis
 	Agents       *agent.Module
+	Dialogues    *dialogue.Service
 	Interpreters *repl.Module
 	Models       *named.Set // nil where none is configured
 	MCP          *hub.Hub
@@ -227,6 +229,7 @@ func (a *App) wire(ctx context.Context) error {
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents = a.agents()
+	a.Dialogues = a.dialogues()
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)

@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/model/content"
 )
 
 // This file is the Chat Completions protocol: docs/wire/models.md#chat-completions.
@@ -62,8 +65,8 @@ type chatCall struct {
 func (chatWire) body(c Config, req Request) ([]byte, error) {
 	b := chatBody{Model: c.Model, Stream: true, Options: map[string]bool{"include_usage": true}}
 	// The older name is what all know; OpenAI refuses it for models that reason.
-	if b.MaxTokens = c.MaxOutput; ofOpenAI(c.BaseURL) {
-		b.MaxTokens, b.MaxCompletion = 0, c.MaxOutput
+	if b.MaxTokens = req.Options.most(c); ofOpenAI(c.BaseURL) {
+		b.MaxTokens, b.MaxCompletion = 0, b.MaxTokens
 	}
 	if c.Lacks.has(StreamOptions) {
 		b.Options = nil
@@ -89,7 +92,7 @@ func (chatWire) body(c Config, req Request) ([]byte, error) {
 	}
 	whole := object{}
 	whole.add("messages", list(messages.list))
-	return whole.members(c, b)
+	return whole.members(c, req.Options, b)
 }
 
 func ofOpenAI(base string) bool {
@@ -140,21 +143,61 @@ func (m *chatMessages) add(c Config, raw Item) error {
 		m.list = append(m.list, raw)
 		return nil
 	case k.Type == outputType:
-		return m.put(chatMessage{Role: "tool", Content: &k.Output, CallID: k.CallID})
+		return m.result(k)
 	case k.Type == callType:
 		return m.call(raw)
 	case k.Type != messageType:
 		return nil
-	case k.Role == "system" && c.Lacks.has(SystemRole):
-		m.untold = append(m.untold, words(k.Content))
-		return nil
+	case k.Role == "assistant":
+		return m.put(chatMessage{Role: k.Role, Content: new(words(k.Content))})
 	}
-	text := words(k.Content)
-	if k.Role == "user" {
+	parts, err := content.Read(k.Content)
+	if err != nil {
+		return err
+	}
+	text, plain := content.Words(parts)
+	switch {
+	case k.Role == "user" && !plain:
+		return m.mixed(parts)
+	case !plain:
+		return errs.New(errs.Invalid, "What the model is told before the conversation must be text.")
+	case k.Role == "user":
 		text = strings.Join(append(m.untold, text), "\n\n")
 		m.untold = nil
+		return m.put(chatMessage{Role: k.Role, Content: &text})
+	case c.Lacks.has(SystemRole):
+		m.untold = append(m.untold, text)
+		return nil
 	}
-	return m.put(chatMessage{Role: k.Role, Content: &text})
+	return m.put(chatMessage{Role: "system", Content: &text})
+}
+
+// result adds what a tool returned, which is a text in this protocol.
+func (m *chatMessages) result(k known) error {
+	parts, err := content.Read(k.Output)
+	if err != nil {
+		return err
+	}
+	text, plain := content.Words(parts)
+	if !plain {
+		return errs.New(errs.Invalid, "The model's protocol takes no images or files from tools.").Do("Return text, or ask a model of another protocol.")
+	}
+	return m.put(chatMessage{Role: "tool", Content: &text, CallID: k.CallID})
+}
+
+// mixed adds a message of the user's that is more than text.
+func (m *chatMessages) mixed(parts []content.Part) error {
+	if len(m.untold) > 0 {
+		parts = append([]content.Part{{Type: content.Text, Text: strings.Join(m.untold, "\n\n")}}, parts...)
+		m.untold = nil
+	}
+	written, err := content.Chat(parts)
+	if err != nil {
+		return err
+	}
+	text, err := encode(map[string]any{"role": "user", "content": written})
+	m.list = append(m.list, text)
+	return err
 }
 
 // tell is for what no message followed.
@@ -196,6 +239,7 @@ type chatChunk struct {
 		Index  int             `json:"index"`
 		Delta  json.RawMessage `json:"delta"`
 		Finish string          `json:"finish_reason"`
+		Stop   json.RawMessage `json:"stop_reason"` // of vLLM: the text that ended it
 	} `json:"choices"`
 	Usage *struct {
 		Input   int64 `json:"prompt_tokens"`
@@ -241,6 +285,9 @@ func (r *chatReading) take(event []byte) (last bool, err error) {
 			continue // nobody asked for a second answer
 		}
 		r.finish = cmp.Or(r.finish, choice.Finish)
+		if stop := words(choice.Stop); stop != "" && choice.Finish == "stop" {
+			r.got.Ended, r.got.Stop = Stopped, stop
+		}
 		if len(choice.Delta) == 0 || string(choice.Delta) == "null" {
 			continue
 		}

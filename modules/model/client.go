@@ -139,7 +139,7 @@ func (c *Client) respond(ctx context.Context, req Request, on func(Delta)) (Resp
 		event, err := stream.Next()
 		if err != nil {
 			if got, whole := reading.answer(); errors.Is(err, io.EOF) && whole == nil {
-				return c.answered(ctx, len(body), got)
+				return c.answered(ctx, req, len(body), got)
 			}
 			return Response{}, brokenOff(stream, err)
 		}
@@ -164,7 +164,7 @@ func (c *Client) respond(ctx context.Context, req Request, on func(Delta)) (Resp
 			c.logOutput(ctx, event.Data)
 			return got, err
 		}
-		return c.answered(ctx, len(body), got)
+		return c.answered(ctx, req, len(body), got)
 	}
 }
 
@@ -180,14 +180,21 @@ const bytesPerToken = 4
 
 // answered is a whole answer. One whose provider says nothing of tokens is counted
 // here: it must not be free, nor without a limit.
-func (c *Client) answered(ctx context.Context, asked int, got Response) (Response, error) {
+func (c *Client) answered(ctx context.Context, asked Request, size int, got Response) (Response, error) {
 	output, err := json.Marshal(got.Output)
 	if err != nil {
 		return got, &Error{Code: "unreadable", Message: err.Error()}
 	}
 	c.logOutput(ctx, output)
+	if got.Ended == "" {
+		got.Ended = Finished
+		if slices.ContainsFunc(got.Output, func(raw Item) bool { return Parse(raw).Refused }) {
+			got.Ended = Refused
+		}
+	}
+	got.LeftOut = c.Unsupported(asked.Options)
 	if got.Usage.Total() == 0 && len(got.Output) > 0 {
-		got.Usage.Input, got.Usage.Output = int64(asked/bytesPerToken)+1, int64(len(output)/bytesPerToken)+1
+		got.Usage.Input, got.Usage.Output = int64(size/bytesPerToken)+1, int64(len(output)/bytesPerToken)+1
 		c.config.Logger.WarnContext(ctx, "a model provider says nothing of tokens; they are estimated", "host", c.host, "model", got.Model)
 	}
 	return got, nil

@@ -3,7 +3,12 @@ package model
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/portico-run/portico/modules/model/content"
 )
+
+// Part is a piece of a message of the user's, or of what a tool returned.
+type Part = content.Part
 
 // Item is one element of a conversation, exactly as the provider wrote it or
 // is to read it. Items of unknown types go back unchanged.
@@ -26,6 +31,16 @@ func System(text string) Item {
 	return item(map[string]any{"type": messageType, "role": "system", "content": text})
 }
 
+// Developer is what the model is told by whoever asks, anywhere in a conversation.
+func Developer(text string) Item {
+	return item(map[string]any{"type": messageType, "role": "developer", "content": text})
+}
+
+// UserParts is a message of the user's with more than a text.
+func UserParts(parts []Part) Item {
+	return item(map[string]any{"type": messageType, "role": "user", "content": parts})
+}
+
 // Assistant is an earlier answer of the model's.
 func Assistant(text string) Item {
 	return item(map[string]any{"type": messageType, "role": "assistant", "content": []map[string]string{{"type": "output_text", "text": text}}})
@@ -34,6 +49,22 @@ func Assistant(text string) Item {
 // Output is what a call returned. The id is that of the call.
 func Output(callID, text string) Item {
 	return item(map[string]any{"type": outputType, "call_id": callID, "output": text})
+}
+
+// OutputParts is a result with more than a text.
+func OutputParts(callID string, parts []Part) Item {
+	return item(map[string]any{"type": outputType, "call_id": callID, "output": parts})
+}
+
+// FailedOutput says that a call failed, and why. Only the Messages protocol tells the
+// model that this is a failure.
+func FailedOutput(callID, text string) Item {
+	return item(map[string]any{"type": outputType, "call_id": callID, "output": text, "is_error": true})
+}
+
+// CallItem is a call that a model made, in a form that each protocol can write.
+func CallItem(callID, name, arguments string) Item {
+	return item(map[string]any{"type": callType, "call_id": callID, "name": name, "arguments": arguments})
 }
 
 func item(members map[string]any) Item {
@@ -53,42 +84,10 @@ type Call struct {
 type Parsed struct {
 	Text  string // of a message, with the words of a refusal
 	Calls []Call // in their order; nil for other items
-}
-
-// Parse reads an item that a model wrote, in whatever protocol. Of a form that is not
-// known here it says nothing.
-func Parse(raw Item) Parsed {
-	var k struct {
-		known
-
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Arguments string          `json:"arguments"`
-		Text      string          `json:"text"`
-		Input     json.RawMessage `json:"input"`
-		Refusal   string          `json:"refusal"`
-		ToolCalls []chatCall      `json:"tool_calls"`
-	}
-	if json.Unmarshal(raw, &k) != nil {
-		return Parsed{}
-	}
-	switch {
-	case k.Type == messageType:
-		return Parsed{Text: words(k.Content)}
-	case k.Type == callType:
-		return Parsed{Calls: []Call{{ID: k.CallID, Name: k.Name, Arguments: k.Arguments}}}
-	case k.Type == "text":
-		return Parsed{Text: k.Text}
-	case k.Type == "tool_use":
-		return Parsed{Calls: []Call{{ID: k.ID, Name: k.Name, Arguments: argumentsOf(k.Input)}}}
-	case k.Type == "" && k.Role == "assistant":
-		p := Parsed{Text: words(k.Content) + k.Refusal}
-		for _, c := range k.ToolCalls {
-			p.Calls = append(p.Calls, Call{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
-		}
-		return p
-	}
-	return Parsed{}
+	// Thought is what a person may read of the model's reasoning.
+	Thought string
+	// Refused says that the model will not answer; Text says so in its words.
+	Refused bool
 }
 
 // Read returns the words of an answer, joined, and its calls in their order.
@@ -102,10 +101,11 @@ func (r Response) Read() (text string, calls []Call) {
 	return said.String(), calls
 }
 
-// ReadOutput reads an item that Output made; ok is false for others.
+// ReadOutput reads an item that holds a result; ok is false for others. The text is that
+// of its parts where there are several.
 func ReadOutput(raw Item) (callID, text string, ok bool) {
 	k := knownOf(raw)
-	return k.CallID, k.Output, k.Type == outputType
+	return k.CallID, words(k.Output), k.Type == outputType
 }
 
 // Ours reports whether an item was made here and not by a model: each protocol can
@@ -123,7 +123,7 @@ func Translate(raw Item) (items []Item) {
 		items = append(items, Assistant(p.Text))
 	}
 	for _, c := range p.Calls {
-		items = append(items, item(map[string]any{"type": callType, "call_id": c.ID, "name": c.Name, "arguments": c.Arguments}))
+		items = append(items, CallItem(c.ID, c.Name, c.Arguments))
 	}
 	return items
 }

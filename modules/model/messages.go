@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/model/content"
 )
 
 // This file is Anthropic's Messages protocol: docs/wire/models.md#messages. An item
@@ -53,7 +56,8 @@ type cache struct {
 type resultBlock struct {
 	Type    string `json:"type"`
 	CallID  string `json:"tool_use_id"`
-	Content string `json:"content"`
+	Content any    `json:"content"` // a text, or blocks
+	Failed  bool   `json:"is_error,omitempty"`
 	Cache   *cache `json:"cache_control,omitempty"`
 }
 
@@ -69,15 +73,19 @@ type useBlock struct {
 const defaultMaxOutput = 8192
 
 func (messagesWire) body(c Config, req Request) ([]byte, error) {
-	b := messagesBody{Model: c.Model, MaxTokens: cmp.Or(c.MaxOutput, defaultMaxOutput), Stream: true}
+	b := messagesBody{Model: c.Model, MaxTokens: cmp.Or(req.Options.most(c), defaultMaxOutput), Stream: true}
 	if len(req.Tools) > 0 {
 		b.Tools, b.Choice = messagesTools(c, req)
 	}
 	var talk conversation
 	for _, raw := range req.Input {
 		k := knownOf(raw)
-		if k.Type == messageType && k.Role == "system" {
-			b.System = append(b.System, textBlock{Type: "text", Text: words(k.Content)})
+		if k.Type == messageType && (k.Role == "system" || k.Role == "developer") {
+			text, err := told(k)
+			if err != nil {
+				return nil, err
+			}
+			b.System = append(b.System, textBlock{Type: "text", Text: text})
 			continue
 		}
 		if err := talk.add(k, raw); err != nil {
@@ -93,7 +101,7 @@ func (messagesWire) body(c Config, req Request) ([]byte, error) {
 	}
 	whole := object{}
 	whole.add("messages", list(messages))
-	return whole.members(c, b)
+	return whole.members(c, req.Options, b)
 }
 
 func messagesTools(c Config, req Request) (tools []messagesTool, choice *messagesChoice) {
@@ -132,20 +140,75 @@ type talked struct {
 func (t *conversation) add(k known, raw Item) error {
 	switch k.Type {
 	case outputType:
-		return t.put("user", &resultBlock{Type: "tool_result", CallID: strings.Map(plainID, k.CallID), Content: k.Output})
+		return t.result(k)
 	case callType:
 		made := Parse(raw).Calls[0]
 		return t.put("assistant", useBlock{"tool_use", strings.Map(plainID, made.ID), made.Name, inputOf(made.Arguments)})
 	case messageType:
-		text := words(k.Content)
-		if strings.TrimSpace(text) == "" {
-			return nil // the provider refuses it
-		}
-		return t.put(k.Role, &textBlock{Type: "text", Text: text})
+		return t.message(k)
 	}
 	t.of("assistant").blocks = append(t.of("assistant").blocks, raw)
 	t.of("assistant").last = nil
 	return nil
+}
+
+// told is what the model is told before the conversation.
+func told(k known) (string, error) {
+	parts, err := content.Read(k.Content)
+	if err != nil {
+		return "", err
+	}
+	text, plain := content.Words(parts)
+	if !plain {
+		return "", errs.New(errs.Invalid, "What the model is told before the conversation must be text.")
+	}
+	return text, nil
+}
+
+// message adds what the user or the model said. Texts without a word are left out,
+// since the provider refuses them.
+func (t *conversation) message(k known) error {
+	text, plain := words(k.Content), true
+	var parts []content.Part
+	if k.Role != "assistant" {
+		var err error
+		if parts, err = content.Read(k.Content); err != nil {
+			return err
+		}
+		text, plain = content.Words(parts)
+	}
+	if plain {
+		if strings.TrimSpace(text) == "" {
+			return nil
+		}
+		return t.put(k.Role, &textBlock{Type: "text", Text: text})
+	}
+	blocks, err := content.Messages(parts)
+	if err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if err := t.put(k.Role, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// result adds what a tool returned.
+func (t *conversation) result(k known) error {
+	parts, err := content.Read(k.Output)
+	if err != nil {
+		return err
+	}
+	block := resultBlock{Type: "tool_result", CallID: strings.Map(plainID, k.CallID), Failed: k.Failed}
+	text, plain := content.Words(parts)
+	if block.Content = text; !plain {
+		if block.Content, err = content.Messages(parts); err != nil {
+			return err
+		}
+	}
+	return t.put("user", &block)
 }
 
 // of is the message that the next block of a role belongs to.
@@ -226,6 +289,7 @@ type messagesEvent struct {
 		Model   string            `json:"model"`
 		Content []json.RawMessage `json:"content"`
 		Stop    string            `json:"stop_reason"`
+		At      string            `json:"stop_sequence"`
 		Usage   messagesUsage     `json:"usage"`
 	} `json:"message"`
 	Index int                        `json:"index"`
@@ -238,6 +302,7 @@ type messagesEvent struct {
 		Input     string          `json:"partial_json"`
 		Citation  json.RawMessage `json:"citation"`
 		Stop      string          `json:"stop_reason"`
+		At        string          `json:"stop_sequence"`
 		Details   struct {
 			Explanation string `json:"explanation"`
 		} `json:"stop_details"`
@@ -302,7 +367,7 @@ func (r *messagesReading) take(event []byte) (last bool, err error) {
 	}
 	switch e.Type {
 	case "message_start":
-		r.got.ID, r.got.Model, r.stop = e.Message.ID, e.Message.Model, e.Message.Stop
+		r.got.ID, r.got.Model, r.stop, r.got.Stop = e.Message.ID, e.Message.Model, e.Message.Stop, e.Message.At
 		r.usage.update(e.Message.Usage)
 		for i, raw := range e.Message.Content { // a whole message comes without events of its blocks
 			var members map[string]json.RawMessage
@@ -319,6 +384,7 @@ func (r *messagesReading) take(event []byte) (last bool, err error) {
 		return false, r.piece(e)
 	case "message_delta":
 		r.stop, r.why = cmp.Or(e.Delta.Stop, r.stop), cmp.Or(e.Delta.Details.Explanation, r.why)
+		r.got.Stop = cmp.Or(e.Delta.At, r.got.Stop)
 		r.usage.update(e.Usage)
 	case "message_stop":
 		r.ended = true
@@ -409,10 +475,13 @@ func (r *messagesReading) answer() (Response, error) {
 		}
 	}
 	switch r.stop {
-	case "end_turn", "stop_sequence", "tool_use":
+	case "end_turn", "tool_use":
+	case "stop_sequence":
+		r.got.Ended = Stopped
 	case "max_tokens":
 		r.got.cut("max_output_tokens")
 	case "refusal":
+		r.got.Ended = Refused
 		return r.got, &Error{Code: "refusal", Message: cmp.Or(r.why, "The model will not answer this.")}
 	default:
 		r.got.cut(r.stop)

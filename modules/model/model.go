@@ -19,6 +19,7 @@ type Request struct {
 	Choice Choice
 	// Parallel lets the model call several tools at once.
 	Parallel bool
+	Options  Options
 }
 
 // Response is what a model answered.
@@ -31,6 +32,12 @@ type Response struct {
 	// Name is the model's among several, and Passed those that gave no answer before.
 	Name   string   `json:"-"`
 	Passed []Passed `json:"-"`
+	// LeftOut is what of the options the model that answered was not told.
+	LeftOut []string `json:"-"`
+	// Ended says in which way the answer ended, and Stop which of the texts that end
+	// one did, where the provider tells it.
+	Ended Ending `json:"-"`
+	Stop  string `json:"-"`
 	// Incomplete says why the answer is cut; nil when it is whole.
 	Incomplete *struct {
 		Reason string `json:"reason"`
@@ -41,11 +48,44 @@ type Response struct {
 	} `json:"error"`
 }
 
+// Ending is the way in which an answer ended.
+type Ending string
+
+// The ways in which answers end. Only the first two are whole.
+const (
+	Finished    Ending = "finished"     // the model was done, or calls tools
+	Stopped     Ending = "stopped"      // at one of the texts that end it
+	Length      Ending = "length"       // at the most tokens that it may have
+	ContextFull Ending = "context_full" // the model reads and writes no more in one request
+	Filtered    Ending = "filtered"     // the provider cut it for what is in it
+	Refused     Ending = "refused"      // the model will not answer
+	Paused      Ending = "paused"       // the provider wants to be asked again
+	Cut         Ending = "cut"          // for a reason that is not known here
+)
+
+// endings are the words of providers for answers that are not whole.
+func ending(word string) Ending {
+	switch word {
+	case "max_output_tokens", "max_tokens", "length":
+		return Length
+	case "model_context_window_exceeded", "context_length_exceeded", "model_length":
+		return ContextFull
+	case "content_filter":
+		return Filtered
+	case "refusal":
+		return Refused
+	case "pause_turn":
+		return Paused
+	}
+	return Cut
+}
+
 // Passed is a model that gave no answer, and why.
 type Passed struct{ Name, Why string }
 
 // cut says that the answer is not whole.
 func (r *Response) cut(why string) {
+	r.Ended = ending(why)
 	r.Incomplete = &struct {
 		Reason string `json:"reason"`
 	}{why}

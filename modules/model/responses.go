@@ -1,6 +1,10 @@
 package model
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/portico-run/portico/modules/model/content"
+)
 
 // This file is the Responses protocol: what is sent, and the events that come. Its
 // items are those of this package.
@@ -21,19 +25,51 @@ type responsesBody struct {
 	Stream    bool         `json:"stream"`
 }
 
-// body writes a request. The items go in byte for byte.
+// body writes a request. The items go in byte for byte, except that results do not say
+// that they are failures, for which the protocol has no member.
 func (responsesWire) body(c Config, req Request) ([]byte, error) {
 	b := responsesBody{
-		Model: c.Model, MaxOutput: c.MaxOutput, Parallel: req.Parallel, Stream: true,
+		Model: c.Model, MaxOutput: req.Options.most(c), Parallel: req.Parallel, Stream: true,
 		// So that reasoning can be replayed without the provider's memory.
 		Include: []string{"reasoning.encrypted_content"},
 	}
 	if len(req.Tools) > 0 {
 		b.Tools, b.Choice = req.Tools, &req.Choice
 	}
+	items := make([]json.RawMessage, len(req.Input))
+	for i, raw := range req.Input {
+		var err error
+		if items[i], err = responsesItem(raw); err != nil {
+			return nil, err
+		}
+	}
 	whole := object{}
-	whole.add("input", list(req.Input))
-	return whole.members(c, b)
+	whole.add("input", list(items))
+	return whole.members(c, req.Options, b)
+}
+
+// responsesItem checks an item that was not written by a model.
+func responsesItem(raw Item) (Item, error) {
+	k := knownOf(raw)
+	switch {
+	case k.Type == outputType:
+		if _, err := content.Read(k.Output); err != nil {
+			return nil, err
+		}
+	case k.Type == messageType && k.Role != "assistant":
+		if _, err := content.Read(k.Content); err != nil {
+			return nil, err
+		}
+	}
+	if !k.Failed || k.Type != outputType {
+		return raw, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return nil, err
+	}
+	delete(members, "is_error")
+	return encode(members)
 }
 
 // responsesReading passes the pieces of an answer on until it comes as a whole.
@@ -73,6 +109,9 @@ func (r *responsesReading) answer() (Response, error) {
 	}
 	if got.Error != nil && got.Error.Message != "" {
 		return got, &Error{Code: got.Error.Code, Message: got.Error.Message}
+	}
+	if got.Incomplete != nil {
+		got.Ended = ending(got.Incomplete.Reason)
 	}
 	return got, nil
 }

@@ -98,16 +98,21 @@ func list(values []json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// members adds what is encoded here, and what the configuration adds to every request.
-func (o *object) members(c Config, rest any) ([]byte, error) {
+// members adds what is encoded here, and what the request's options and the
+// configuration add.
+func (o *object) members(c Config, asked Options, rest any) ([]byte, error) {
 	text, err := encode(rest)
+	if err != nil {
+		return nil, err
+	}
+	added, err := asked.added(c)
 	if err != nil {
 		return nil, err
 	}
 	o.WriteByte(',')
 	o.Write(text[1 : len(text)-1])
-	for _, name := range slices.Sorted(maps.Keys(c.Extra)) {
-		o.add(name, c.Extra[name])
+	for _, name := range slices.Sorted(maps.Keys(added)) {
+		o.add(name, added[name])
 	}
 	return o.end(), nil
 }
@@ -118,7 +123,8 @@ type known struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 	CallID  string          `json:"call_id"`
-	Output  string          `json:"output"`
+	Output  json.RawMessage `json:"output"`
+	Failed  bool            `json:"is_error"`
 }
 
 // knownOf reads an item. Of one that is not understood it says nothing.

@@ -50,11 +50,11 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (Outc
 // end. begun, where it is not nil, is called when the sandbox has taken the program.
 func (s *Service) execute(ctx, working context.Context, o *Opened, begun func()) (Outcome, error) {
 	o.stream()
-	o.waits.begins = true
+	running := o.Begins()
 	x, err := s.deps.Sandbox.Begin(working, o.Job)
 	var result sandbox.Result
 	if err == nil {
-		o.waits.begun(x)
+		running(x)
 		if begun != nil {
 			begun()
 		}
@@ -120,6 +120,20 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 		o.Job.Env, o.Job.Gateway, o.Job.Loopback = nil, closed{}, false
 	}
 	return o, nil
+}
+
+// CallID is the id of the program's record, ResultID that of its run.
+func (o *Opened) CallID() string { return o.call.CallID }
+
+// ResultID is the id of the run that the program works in.
+func (o *Opened) ResultID() string { return o.run.ResultID }
+
+// Begins is called before a sandbox is given the job, and what it returns when the
+// sandbox runs it: the clock of the program stands while a call of it waits for a
+// person then.
+func (o *Opened) Begins() (begun func(x sandbox.Execution)) {
+	o.waits.begins = true
+	return o.waits.begun
 }
 
 // Close records how the program ended, or that the sandbox did not take it or

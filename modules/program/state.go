@@ -16,7 +16,13 @@ import (
 // Describe tells what Python programs of the actor's that name toolsets can call, for
 // whoever writes one. The warnings say what could not be described.
 func (s *Service) Describe(ctx context.Context, a actor.Actor, keys []string) (*catalogue.Catalogue, []string, error) {
-	req := Request{Language: sandbox.Python, Toolsets: keys}
+	return s.DescribeSelected(ctx, a, keys, nil)
+}
+
+// DescribeSelected is Describe where only some tools of a toolset are given, by its
+// key.
+func (s *Service) DescribeSelected(ctx context.Context, a actor.Actor, keys []string, selected map[string][]string) (*catalogue.Catalogue, []string, error) {
+	req := Request{Language: sandbox.Python, Toolsets: keys, Selected: selected}
 	named, err := s.named(ctx, a, req)
 	if err != nil {
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/stub"
+	"github.com/portico-run/portico/modules/tool/approval"
 )
 
 // ProgramRequest is a program whose tools the caller executes.
@@ -26,6 +28,17 @@ type ProgramRequest struct {
 	Session  string
 	Files    []session.FileRef
 	Timeout  time.Duration
+	// Selected are the only tools of a toolset that the program may call, by the
+	// toolset's key, and Approval is when calls of toolsets wait for a person, at
+	// least.
+	Selected map[string][]string
+	Approval approval.Level
+	// Title is what the record of a program with toolsets is called; empty for what
+	// is usual.
+	Title string
+	// Recorded, if set, is told of the record of a program with toolsets before the
+	// program begins.
+	Recorded func(callID, resultID string)
 	// RequestID is what a client cancels the request by; it may be empty.
 	RequestID string
 	// Phrases asks that what goes wrong is answered with status 200 and in the
@@ -50,7 +63,11 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 	s.paused.name(a.UID, req.RequestID, e)
 	// The program outlives this request when it pauses.
 	stop := context.AfterFunc(ctx, func() { e.cancel(errDisconnected) })
-	e.sandbox, err = s.sandbox.Begin(e.ctx, job) //nolint:contextcheck // see above
+	running := func(sandbox.Execution) {}
+	if e.opened != nil {
+		running = e.opened.Begins()
+	}
+	begun, err := s.sandbox.Begin(e.ctx, job) //nolint:contextcheck // see above
 	if err != nil {
 		stop()
 		close(e.dead)
@@ -63,6 +80,8 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 		}
 		return Reply{}, err
 	}
+	e.sandbox = &counted{Execution: begun}
+	running(e.sandbox)
 	go s.follow(e) //nolint:contextcheck // see above
 	stop()
 	return s.next(ctx, e)
@@ -117,10 +136,14 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 	job = sandbox.Job{Timeout: timeout, Code: req.Code, Language: lang}
 	if len(req.Toolsets) > 0 {
 		e.opened, err = s.programs.Open(ctx, a, program.Request{
-			Code: req.Code, Language: lang, Toolsets: req.Toolsets, Timeout: timeout, Title: "Code interpreter",
+			Code: req.Code, Language: lang, Toolsets: req.Toolsets, Timeout: timeout, Title: cmp.Or(req.Title, "Code interpreter"),
+			Selected: req.Selected, Approval: req.Approval,
 		})
 		if err != nil {
 			return nil, job, err
+		}
+		if req.Recorded != nil {
+			req.Recorded(e.opened.CallID(), e.opened.ResultID())
 		}
 		job = e.opened.Job
 		e.calls.tooling = job.Gateway

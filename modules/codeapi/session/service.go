@@ -109,6 +109,29 @@ func (s *Service) Upload(ctx context.Context, a actor.Actor, owner FileOwner, up
 	return session, files, problems, s.record(ctx, a, session, stored)
 }
 
+// ErrMissing is a session that is over, or not the user's.
+var ErrMissing = errs.New(errs.NotFound, "There is no such session, or it has expired.")
+
+// Touch makes a session live from now, and says until when; a new one where none is
+// named. The error is ErrMissing for one that is over.
+func (s *Service) Touch(ctx context.Context, a actor.Actor, session string) (id string, until time.Time, err error) {
+	now := s.now()
+	until = now.Add(s.settings.Life)
+	if session == "" {
+		session = NewID()
+	} else if alive, err := s.alive(ctx, a, session); err != nil || !alive {
+		return "", time.Time{}, errors.Join(err, ErrMissing)
+	}
+	return session, until, s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.keep(tx, a.UID, session, now, until) })
+}
+
+func (s *Service) alive(ctx context.Context, a actor.Actor, session string) (bool, error) {
+	if !validID(session) {
+		return false, nil
+	}
+	return s.rows.alive(s.db.Read(ctx), a.UID, session, s.now())
+}
+
 // put stores a file's content. It counts once record was called.
 func (s *Service) put(ctx context.Context, a actor.Actor, session string, u Upload, owner FileOwner) (File, error) {
 	f := File{ID: NewID(), SessionID: session, Name: u.Name, Size: u.Size, ReadOnly: u.ReadOnly, Owner: owner, CreatedAt: s.now()}

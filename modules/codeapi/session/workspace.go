@@ -113,10 +113,7 @@ func someOf(names []string) string {
 // a new one.
 func (w *Workspace) resume(ctx context.Context, session string) error {
 	s, a := w.service, w.actor
-	if !validID(session) {
-		return nil
-	}
-	alive, err := s.rows.alive(s.db.Read(ctx), a.UID, session, s.now())
+	alive, err := s.alive(ctx, a, session)
 	if err != nil || !alive {
 		return err
 	}

@@ -1,6 +1,7 @@
 package named
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,24 @@ func (s *Set) of(name string) *entry {
 	return s.models[s.first]
 }
 
+// Protocol is how a model is spoken with; the first one for an empty name.
+func (s *Set) Protocol(name string) model.Protocol {
+	return cmp.Or(s.of(name).Config.Protocol, model.Responses)
+}
+
+// Unsupported says what of the options a model would not be told, a sentence each.
+func (s *Set) Unsupported(name string, o model.Options) []string {
+	return s.of(name).client.Unsupported(o)
+}
+
+// CountTokens says how many tokens a request has for the model that would be asked
+// first. It charges nothing and asks no fallback.
+func (s *Set) CountTokens(ctx context.Context, req model.Request) (model.Counted, error) {
+	name := s.candidates(req)[0]
+	req.Input = readable(req.Input, name, len(s.models) > 1)
+	return s.models[name].client.CountTokens(ctx, req)
+}
+
 // Fit prepares a tool for whichever model will be asked.
 func (s *Set) Fit(t model.Tool) (model.Fitted, error) { return s.models[s.first].client.Fit(t) }
 
@@ -86,7 +105,7 @@ func (s *Set) Respond(ctx context.Context, req model.Request, on func(model.Delt
 		if err == nil {
 			got.Name, got.Passed = name, passed
 			if len(s.models) > 1 {
-				got.Output = append([]model.Item{marker(name)}, got.Output...)
+				got.Output = append([]model.Item{Marker(name)}, got.Output...)
 			}
 			return got, nil
 		}
@@ -115,7 +134,7 @@ func (s *Set) candidates(req model.Request) []string {
 	}
 	with := ""
 	for _, raw := range req.Input {
-		if name := markedBy(raw); name != "" {
+		if name := MarkedBy(raw); name != "" {
 			with = name
 		}
 	}
@@ -145,13 +164,14 @@ func gaveNoAnswer(err error) bool {
 // provider sees them.
 const markerType = "portico_model"
 
-func marker(name string) model.Item {
+// Marker says which model wrote the items after it.
+func Marker(name string) model.Item {
 	text, _ := json.Marshal(map[string]string{"type": markerType, "name": name}) // texts always marshal
 	return text
 }
 
-// markedBy is the name in a marker; empty for other items.
-func markedBy(raw model.Item) string {
+// MarkedBy is the name in a marker; empty for other items.
+func MarkedBy(raw model.Item) string {
 	var m struct{ Type, Name string }
 	if json.Unmarshal(raw, &m) != nil || m.Type != markerType {
 		return ""
@@ -169,7 +189,7 @@ func readable(items []model.Item, name string, several bool) []model.Item {
 		writer = name
 	}
 	for _, raw := range items {
-		switch by := markedBy(raw); {
+		switch by := MarkedBy(raw); {
 		case by != "":
 			writer = by
 		case writer == name || model.Ours(raw):

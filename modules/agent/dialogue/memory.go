@@ -1,0 +1,134 @@
+package dialogue
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/portico-run/portico/internal/errs"
+)
+
+// What is remembered of a user's requests, so that one that is sent again gets the
+// answer that was lost.
+const (
+	rememberFor   = 5 * time.Minute
+	rememberTurns = 64
+	rememberBytes = 32 << 20
+)
+
+// user is what one user has in this process.
+type user struct {
+	busy  int      // requests that are worked on
+	known []string // keys of turns, the oldest first
+}
+
+// pause is what one answer asked a client for: results of calls, and decisions.
+type pause struct {
+	talk      *conversation
+	calls     []string // their ids
+	approvals []string
+	digest    string // of the results that came; empty before
+	turn      *turn  // that went on with them
+}
+
+func key(uid, text string) string { return uid + "\x00" + text }
+
+// find returns the turn of a request that was sent before.
+func (s *Service) find(uid string, digest [32]byte) *turn {
+	return s.turns[key(uid, hex.EncodeToString(digest[:]))]
+}
+
+// enter counts a turn in, unless the user has too many.
+func (s *Service) enter(uid string) error {
+	u := s.users[uid]
+	if u == nil {
+		u = &user{}
+		s.users[uid] = u
+	}
+	if u.busy >= s.deps.Settings.Busy {
+		return errs.New(errs.RateLimited, "Too many of your requests are worked on.").Do("Wait for some of them to end.").After(time.Second)
+	}
+	u.busy++
+	return nil
+}
+
+// leave counts a turn out, and forgets the oldest ones of a user who has too much.
+func (s *Service) leave(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.users[uid]
+	u.busy--
+	var held int64
+	for _, k := range slices.Backward(u.known) {
+		if t := s.turns[k]; t != nil {
+			held += t.bytes()
+		}
+	}
+	for len(u.known) > 0 && (len(u.known) > rememberTurns || held > rememberBytes) {
+		if t := s.turns[u.known[0]]; t != nil {
+			held -= t.bytes()
+		}
+		s.drop(uid, u.known[0])
+	}
+	s.tidy(uid)
+}
+
+// remember keeps a turn for a client that sends its request again.
+func (s *Service) remember(uid string, digest [32]byte, t *turn) {
+	k := key(uid, hex.EncodeToString(digest[:]))
+	s.drop(uid, k)
+	s.turns[k] = t
+	s.users[uid].known = append(s.users[uid].known, k)
+	timer := time.AfterFunc(s.deps.Settings.Wall+rememberFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.turns[k] == t {
+			s.drop(uid, k)
+			s.tidy(uid)
+		}
+	})
+	t.forget = func() { timer.Stop() }
+}
+
+func (s *Service) drop(uid, k string) {
+	t := s.turns[k]
+	if t == nil {
+		return
+	}
+	t.forget()
+	delete(s.turns, k)
+	u := s.users[uid]
+	u.known = slices.DeleteFunc(u.known, func(other string) bool { return other == k })
+}
+
+// tidy forgets a user who has nothing.
+func (s *Service) tidy(uid string) {
+	if u := s.users[uid]; u != nil && u.busy == 0 && len(u.known) == 0 {
+		delete(s.users, uid)
+	}
+}
+
+// sameResults tells continuations apart. Clients write JSON anew when they send it
+// again.
+func sameResults(c *Continue) (string, error) {
+	results := slices.Clone(c.Results)
+	slices.SortFunc(results, func(a, b Result) int { return bytes.Compare([]byte(a.CallID), []byte(b.CallID)) })
+	for i, r := range results {
+		if len(r.Value) == 0 {
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(r.Value, &v); err != nil {
+			return "", errs.Newf(errs.Invalid, "The result of %s is not JSON.", r.CallID)
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return "", err
+		}
+		results[i].Value = text
+	}
+	text, err := json.Marshal([]any{results, c.Decisions})
+	return string(text), err
+}

@@ -1,0 +1,263 @@
+package dialogue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/model"
+)
+
+// Begin implements Dialogues.
+func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, error) {
+	if s.deps.Model == nil {
+		return nil, errs.New(errs.Unavailable, "This server has no model.").Do("Set MODEL_NAME or MODEL_FILE.")
+	}
+	if req.Again {
+		s.mu.Lock()
+		t := s.find(a.UID, req.Digest)
+		s.mu.Unlock()
+		if t != nil && !t.failed() {
+			return t, nil
+		}
+	}
+	if req.Continue != nil {
+		return s.goOn(ctx, a, req)
+	}
+	c, err := s.converse(ctx, a, req)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.work(ctx, c, req.Digest, nil)
+	if err != nil {
+		c.cancel(err)
+		return nil, err
+	}
+	return t, nil
+}
+
+// converse makes the conversation of a request.
+func (s *Service) converse(ctx context.Context, a actor.Actor, req Request) (*conversation, error) {
+	name := cmp.Or(req.Model, a.Model)
+	if !s.deps.Model.Has(name) {
+		return nil, ErrModelMissing.Do("GET /v1/models lists those that there are.")
+	}
+	c := &conversation{service: s, who: a, model: name, req: req, items: slices.Clone(req.Items), calls: map[string]*asked{}}
+	if name == "" {
+		c.model = s.deps.Model.Names()[0]
+	}
+	if req.Programs != nil {
+		var err error
+		if c.programs, err = s.describe(ctx, a, req); err != nil {
+			return nil, err
+		}
+		c.session = req.Programs.Session
+		if req.Programs.Required {
+			if c.req.Choice, err = model.ParseChoice([]byte(`{"type":"function","name":"` + RunCode + `"}`)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return c, nil
+}
+
+// work begins to work on a conversation until its next answer.
+func (s *Service) work(ctx context.Context, c *conversation, digest [32]byte, with *Continue) (*turn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begin(ctx, c, digest, with)
+}
+
+// begin is work with the lock held.
+func (s *Service) begin(ctx context.Context, c *conversation, digest [32]byte, with *Continue) (*turn, error) {
+	if s.stopped {
+		return nil, errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").After(time.Second)
+	}
+	if err := s.enter(c.who.UID); err != nil {
+		return nil, err
+	}
+	working, cancel := context.WithCancelCause(c.ctx)
+	bounded, free := context.WithTimeoutCause(working, s.deps.Settings.Wall, errWall)
+	t := newTurn(s.deps.Settings.Grace, cancel)
+	s.remember(c.who.UID, digest, t)
+	c.turn = t
+	s.working.Go(func() {
+		defer free()
+		answer, err := c.run(bounded, with)
+		cancel(nil)
+		s.settle(c, t, answer, err)
+		s.leave(c.who.UID)
+	})
+	return t, nil
+}
+
+// settle ends a turn. A conversation that waits for its client is kept for it, and so
+// is one that the client may continue once more after an error.
+func (s *Service) settle(c *conversation, t *turn, answer Answer, err error) {
+	s.mu.Lock()
+	switch {
+	case s.stopped:
+		if err == nil && len(c.calls) > 0 {
+			err = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.")
+		}
+		c.cancel(errStopped)
+	case err == nil && len(c.calls) > 0:
+		s.hold(c)
+	case err == nil, len(c.held) == 0:
+		c.cancel(errIdle)
+	case c.rejected:
+		c.rejected = false
+		c.held[len(c.held)-1].turn = nil
+	}
+	s.mu.Unlock()
+	t.end(answer, err)
+}
+
+// hold keeps a conversation for its client.
+func (s *Service) hold(c *conversation) {
+	p := &pause{talk: c}
+	for id, one := range c.calls {
+		if one.approval {
+			p.approvals = append(p.approvals, id)
+		} else {
+			p.calls = append(p.calls, id)
+		}
+		s.pauses[key(c.who.UID, id)] = p
+	}
+	c.held = append(c.held, p)
+	s.talks[c] = true
+	if c.idle == nil {
+		c.idle = time.AfterFunc(s.deps.Settings.Idle+rememberFor, func() { s.release(c) })
+	} else {
+		c.idle.Reset(s.deps.Settings.Idle + rememberFor)
+	}
+}
+
+// release forgets a conversation that nobody continues.
+func (s *Service) release(c *conversation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.cancel(errIdle)
+	delete(s.talks, c)
+	for _, p := range c.held {
+		for _, id := range slices.Concat(p.calls, p.approvals) {
+			if k := key(c.who.UID, id); s.pauses[k] == p {
+				delete(s.pauses, k)
+			}
+		}
+	}
+}
+
+// Waits implements Dialogues.
+func (s *Service) Waits(a actor.Actor, callIDs []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(callIDs, func(id string) bool { return s.pauses[key(a.UID, id)] != nil })
+}
+
+// goOn continues what waits for a client. The same results again get the same answer.
+func (s *Service) goOn(ctx context.Context, a actor.Actor, req Request) (Turn, error) {
+	with := req.Continue
+	digest, err := sameResults(with)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.paused(a, with)
+	if err != nil {
+		return nil, err
+	}
+	if p.turn != nil {
+		switch {
+		case p.digest != digest:
+			return nil, ErrOtherResults.Do("Send the results as before, or begin anew.")
+		case !p.turn.failed() || p.talk.ctx.Err() != nil:
+			return p.turn, nil
+		}
+		with = nil // the results were taken; what came after them failed
+	}
+	p.talk.req.Options = req.Options
+	t, err := s.begin(ctx, p.talk, req.Digest, with)
+	if err != nil {
+		return nil, err
+	}
+	p.turn, p.digest = t, digest
+	return t, nil
+}
+
+// paused finds what a continuation is for.
+func (s *Service) paused(a actor.Actor, with *Continue) (*pause, error) {
+	var p *pause
+	missing := &Missing{}
+	for _, id := range with.ids() {
+		switch found := s.pauses[key(a.UID, id)]; {
+		case found == nil, p != nil && found != p:
+			missing.Unknown = append(missing.Unknown, id)
+		default:
+			p = found
+		}
+	}
+	if p == nil {
+		return nil, ErrCallGone.Do("They belong to nothing that waits: it has ended, or has expired, or the server was started anew. Begin the conversation anew.")
+	}
+	if with.Checked {
+		switch {
+		case with.Session == "":
+			return nil, ErrSessionMissing
+		case with.Session != p.talk.session:
+			return nil, ErrSessionGone.Do("Send the id of the answer that asked for the calls.")
+		}
+	}
+	for _, id := range p.calls {
+		if !slices.ContainsFunc(with.Results, func(r Result) bool { return r.CallID == id }) {
+			missing.Lacking = append(missing.Lacking, id)
+		}
+	}
+	seen := map[string]bool{}
+	for _, id := range with.ids() {
+		if seen[id] {
+			missing.Unknown = append(missing.Unknown, id)
+		}
+		seen[id] = true
+	}
+	if len(missing.Lacking)+len(missing.Unknown) > 0 {
+		return nil, missing
+	}
+	return p, nil
+}
+
+// ids are those of what a continuation answers.
+func (c *Continue) ids() []string {
+	var ids []string
+	for _, r := range c.Results {
+		ids = append(ids, r.CallID)
+	}
+	for _, d := range c.Decisions {
+		ids = append(ids, d.CallID)
+	}
+	return ids
+}
+
+// ended is the error of a request whose work was ended.
+func ended(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(cause, errWall):
+		return errs.New(errs.Unavailable, "The request took too long.").Do("Ask for less at once.")
+	case errors.Is(cause, errIdle):
+		return ErrSessionGone.Do("Nobody continued it in time. Begin the conversation anew.")
+	case errors.Is(cause, errStopped):
+		return errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.")
+	}
+	return errs.New(errs.Cancelled, "The client went away.")
+}
