@@ -120,7 +120,11 @@ var ownID = regexp.MustCompile(`_scripted_(\d+)_`)
 func (r request) turn(s Script) int {
 	next := 0
 	for _, it := range r.items {
-		if m := ownID.FindStringSubmatch(it.ID); m != nil {
+		for _, id := range []string{it.ID, it.CallID} { // clients may keep one of them only
+			m := ownID.FindStringSubmatch(id)
+			if m == nil {
+				continue
+			}
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				next = max(next, n+1)
 			}

@@ -1,0 +1,205 @@
+package dialogue_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/dev/agenttest"
+	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/agent/dialogue"
+	"github.com/portico-run/portico/modules/model"
+)
+
+// program asks the model for a program with the client's tool.
+func program(question string) dialogue.Request {
+	return dialogue.Request{
+		Items: []model.Item{model.User(question)}, Tools: []dialogue.Tool{order(false)}, Programs: &dialogue.Programs{Toolsets: []string{}},
+	}
+}
+
+// results continue an answer with one result for each of its calls.
+func results(a dialogue.Answer, values ...string) *dialogue.Continue {
+	c := &dialogue.Continue{}
+	for i, call := range of[dialogue.Call](a) {
+		c.Results = append(c.Results, dialogue.Result{CallID: call.ID, Value: json.RawMessage(values[i])})
+	}
+	return c
+}
+
+const oneCall = `
+- on: one call
+  output: [{call: {name: run_code, arguments: {code: "print(get_order(id=1))"}}}]
+- expect: ["seven"]
+  output: [{text: "It is seven."}]
+`
+
+// A request that is sent again gets the same answer, and nothing is executed twice.
+func TestARequestThatIsSentAgainIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, oneCall)
+	req := program("one call")
+	req.Digest = [32]byte{1}
+	first := asks(t, s, req)
+	req.Again = true
+	require.Equal(t, first, asks(t, s, req), "the first answer was lost")
+	require.Len(t, s.Model.Requests(), 1)
+
+	next := dialogue.Request{Continue: results(first, `"seven"`), Digest: [32]byte{2}}
+	var group sync.WaitGroup
+	answers := make([]dialogue.Answer, 8)
+	for i := range answers {
+		group.Go(func() { answers[i] = asks(t, s, next) })
+	}
+	group.Wait()
+	for _, a := range answers {
+		require.Equal(t, "It is seven.", of[dialogue.Text](a)[0].Text)
+		require.Equal(t, answers[0], a)
+	}
+	require.Len(t, s.Model.Requests(), 2)
+
+	other := dialogue.Request{Continue: results(first, `"eight"`)}
+	_, err := s.Dialogues.Begin(t.Context(), s.User, other)
+	require.ErrorIs(t, err, dialogue.ErrOtherResults)
+
+	req.Again = false
+	require.NotEqual(t, first, asks(t, s, req), "a new request is one")
+}
+
+// Results must fit the calls, one for each.
+func TestResultsFitTheCalls(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- output: [{call: {name: run_code, arguments: {code: "print(await asyncio.gather(get_order(id=1), get_order(id=2)))"}}}]
+- expect: ["[1, 2]"]
+  output: [{text: "Both."}]
+`)
+	got := asks(t, s, program("two calls"))
+	calls := of[dialogue.Call](got)
+	begin := func(who actor.Actor, c dialogue.Continue) error {
+		_, err := s.Dialogues.Begin(t.Context(), who, dialogue.Request{Continue: &c})
+		return err
+	}
+	one := []dialogue.Result{{CallID: calls[0].ID, Value: json.RawMessage(`1`)}}
+	var missing *dialogue.Missing
+	require.ErrorAs(t, begin(s.User, dialogue.Continue{Results: one}), &missing)
+	require.Equal(t, &dialogue.Missing{Lacking: []string{calls[1].ID}}, missing)
+	require.ErrorAs(t, begin(s.User, dialogue.Continue{Results: append(one, one...)}), &missing)
+	require.Equal(t, []string{calls[0].ID}, missing.Unknown)
+	require.ErrorAs(t, begin(s.User, dialogue.Continue{Results: append(one, dialogue.Result{CallID: "other"})}), &missing)
+	require.Equal(t, []string{"other"}, missing.Unknown)
+
+	both := results(got, "1", "2")
+	require.ErrorIs(t, begin(actor.Actor{UID: "u-somebody"}, *both), dialogue.ErrCallGone, "they are another user's")
+	require.False(t, s.Dialogues.Waits(actor.Actor{UID: "u-somebody"}, []string{calls[0].ID}))
+	require.True(t, s.Dialogues.Waits(s.User, []string{calls[0].ID}))
+	checked := *both
+	checked.Checked = true
+	require.ErrorIs(t, begin(s.User, checked), dialogue.ErrSessionMissing)
+	checked.Session = strings.Repeat("x", 21)
+	require.ErrorIs(t, begin(s.User, checked), dialogue.ErrSessionGone)
+
+	large := results(got, "1", `"`+strings.Repeat("x", 33<<20)+`"`)
+	turn, err := s.Dialogues.Begin(t.Context(), s.User, dialogue.Request{Continue: large})
+	require.NoError(t, err)
+	_, err = turn.Answer(t.Context())
+	require.Equal(t, errs.TooLarge, errs.CodeOf(err))
+
+	require.Equal(t, "Both.", of[dialogue.Text](asks(t, s, dialogue.Request{Continue: both}))[0].Text, "after all of these it can still be continued")
+}
+
+// A tool of the client's that failed raises in the program.
+func TestAFailedResultRaises(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- output: [{call: {name: run_code, arguments: {code: "try:\n    get_order(id=1)\nexcept ToolExecutionError as e:\n    print('failed:', e)"}}}]
+- expect: ["failed: no such order"]
+  output: [{text: "There is none."}]
+`)
+	got := asks(t, s, program("order 1?"))
+	got = asks(t, s, dialogue.Request{Continue: &dialogue.Continue{Results: []dialogue.Result{
+		{CallID: of[dialogue.Call](got)[0].ID, Failed: true, Error: "no such order"},
+	}}})
+	require.Equal(t, "There is none.", of[dialogue.Text](got)[0].Text)
+}
+
+// A model that does not answer after the results were taken is asked again when the
+// client sends them again: the program does not run twice.
+func TestResultsThatWereTakenAreSentAgain(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- output: [{call: {name: run_code, arguments: {code: "print(get_order(id=1))"}}}]
+- expect: ["seven"]
+  fail: [{status: 400, code: no, message: not now}]
+  output: [{text: "It is seven."}]
+`)
+	got := asks(t, s, program("one call"))
+	next := dialogue.Request{Continue: results(got, `"seven"`)}
+	turn, err := s.Dialogues.Begin(t.Context(), s.User, next)
+	require.NoError(t, err)
+	_, err = turn.Answer(t.Context())
+	require.ErrorContains(t, err, "does not answer")
+	require.Equal(t, "It is seven.", of[dialogue.Text](asks(t, s, next))[0].Text)
+}
+
+// What a model calls directly is the client's own business, unless a program of the
+// same answer waits: then all results come together.
+func TestDirectCallsAndProgramsTogether(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- on: alone
+  output: [{call: {name: get_order, arguments: {id: 5}}}]
+- expect: ["five"]
+  output: [{text: "Five."}]
+- on: both
+  output: [{call: {name: get_order, arguments: {id: 6}}}, {call: {name: run_code, arguments: {code: "print(get_order(id=7))"}}}]
+- expect: ["six!", "seven!"]
+  output: [{text: "Both."}]
+`)
+	req := program("alone")
+	req.Tools = []dialogue.Tool{order(true)}
+	got := asks(t, s, req)
+	call := of[dialogue.Call](got)[0]
+	require.Equal(t, dialogue.StopCalls, got.Stop)
+	require.Empty(t, call.Program)
+	require.False(t, s.Dialogues.Waits(s.User, []string{call.ID}), "the client has all of it")
+	req.Items = append(req.Items, model.CallItem(call.ID, call.Name, string(call.Arguments)), model.Output(call.ID, "five"))
+	again := asks(t, s, req)
+	require.Equal(t, []dialogue.Part{dialogue.Text{Text: "Five."}}, again.Parts)
+
+	req = program("both")
+	req.Tools = []dialogue.Tool{order(true)}
+	got = asks(t, s, req)
+	calls := of[dialogue.Call](got)
+	require.Len(t, calls, 2)
+	require.Empty(t, calls[0].Program)
+	require.NotEmpty(t, calls[1].Program)
+	got = asks(t, s, dialogue.Request{Continue: &dialogue.Continue{Results: []dialogue.Result{
+		{CallID: calls[0].ID, Text: "six!"}, {CallID: calls[1].ID, Value: json.RawMessage(`"seven!"`)},
+	}}})
+	require.Equal(t, "Both.", of[dialogue.Text](got)[0].Text)
+}
+
+// A request that nobody follows any more ends, after a while in which its client may
+// come back.
+func TestARequestThatNobodyFollowsEnds(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, "- delay: 1h\n  output: [{text: \"late\"}]\n")
+	req := dialogue.Request{Items: []model.Item{model.User("anybody?")}}
+	turn, err := s.Dialogues.Begin(t.Context(), s.User, req)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = turn.Answer(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	for range turn.Events(ctx) {
+	}
+	dialogue.Hurry(turn)
+	_, err = turn.Answer(t.Context())
+	require.Equal(t, errs.Cancelled, errs.CodeOf(err))
+}
