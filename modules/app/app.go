@@ -228,8 +228,7 @@ func (a *App) wire(ctx context.Context) error {
 		Programs: a.Programs.Service, Sandbox: a.Engine,
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
-	a.Agents = a.agents()
-	a.Dialogues = a.dialogues()
+	a.Agents, a.Dialogues = a.agents(), a.dialogues()
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)

@@ -48,16 +48,6 @@ type answered struct {
 	queue   []*running   // programs that have not ended, in the order in which they run
 }
 
-// whole reports whether every call has an output.
-func (a answered) whole() bool {
-	for _, o := range a.outputs {
-		if o == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // asked is something that the client is asked for.
 type asked struct {
 	approval  bool

@@ -3,6 +3,7 @@ package dialogue_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,3 +76,8 @@ func TestAProgramWaitsForItsClient(t *testing.T) {
 	require.Equal(t, "42\nthree\n", of[dialogue.Output](got)[0].Stdout)
 	require.Equal(t, "42.", of[dialogue.Text](got)[0].Text)
 }
+
+const (
+	testTimeout = time.Minute
+	testTick    = 20 * time.Millisecond
+)

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
@@ -27,7 +26,9 @@ type running struct {
 	begun   bool
 	token   string       // continues it while it waits for the client
 	replies chan replied // of what is under way; nil when nothing is
-	record  atomic.Pointer[recorded]
+	// record is set when known is closed.
+	record recorded
+	known  chan struct{}
 }
 
 // recorded is the record of a program that calls the user's tools.
@@ -70,12 +71,15 @@ func (w *work) start(ctx context.Context, p *running) error {
 		return err
 	}
 	o := w.req.Programs
-	p.begun, w.ran = true, true
+	p.begun, p.known, w.ran = true, make(chan struct{}), true
 	w.under(p, func() (execution.Reply, error) {
 		return w.service.deps.Programs.Executions.Start(w.ctx, w.who, execution.ProgramRequest{
 			Code: p.Code, Tools: w.programs.stubs, Toolsets: w.programs.toolsets, Session: w.session, Files: o.Files, Timeout: o.Timeout,
 			Selected: o.Selected, Approval: o.Approval, Title: "Conversation",
-			Recorded: func(callID, resultID string) { p.record.Store(&recorded{callID, resultID}) },
+			Recorded: func(callID, resultID string) {
+				p.record = recorded{callID, resultID}
+				close(p.known)
+			},
 		})
 	})
 	return nil
@@ -114,15 +118,16 @@ const (
 func (w *work) await(ctx context.Context, p *running) (got replied, waiting []approval.Approval, err error) {
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
+	known := p.known
 	var woken <-chan struct{}
 	var since time.Time // when nothing but a person could go on
 	for {
-		if r := p.record.Load(); r != nil && woken == nil {
-			var cancel func()
-			woken, cancel = w.service.deps.Hub.Subscribe(run.Topic(r.resultID))
-			defer cancel()
-		}
 		select {
+		case <-known:
+			var cancel func()
+			woken, cancel = w.service.deps.Hub.Subscribe(run.Topic(p.record.resultID))
+			defer cancel()
+			known = nil
 		case got = <-p.replies:
 			p.replies = nil
 			return got, nil, w.refused(got)
@@ -130,6 +135,9 @@ func (w *work) await(ctx context.Context, p *running) (got replied, waiting []ap
 			return got, nil, context.Cause(ctx)
 		case <-woken:
 		case <-look.C:
+		}
+		if known != nil {
+			continue // it calls no tools of the server's
 		}
 		stuck, calls, err := w.stuck(ctx, p)
 		switch {
@@ -179,11 +187,7 @@ func (w *work) refused(got replied) error {
 // stuck reports whether nothing but a person can go on with a program, and the ids of
 // the calls that wait for one.
 func (w *work) stuck(ctx context.Context, p *running) (stuck bool, calls []string, err error) {
-	r := p.record.Load()
-	if r == nil {
-		return false, nil, nil
-	}
-	st, err := w.service.deps.Toolsets.State(ctx, w.who, r.callID, true)
+	st, err := w.service.deps.Toolsets.State(ctx, w.who, p.record.callID, true)
 	if err != nil || st.Ended {
 		return false, nil, err
 	}

@@ -26,13 +26,15 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 		}
 	}
 	if req.Continue != nil {
-		return s.goOn(ctx, a, req)
+		return s.goOn(a, req) //nolint:contextcheck // the work outlives its request
 	}
 	c, err := s.converse(ctx, a, req)
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.work(ctx, c, req.Digest, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.begin(c, req.Digest, nil) //nolint:contextcheck // the work outlives its request
 	if err != nil {
 		c.cancel(err)
 		return nil, err
@@ -69,15 +71,8 @@ func (s *Service) converse(ctx context.Context, a actor.Actor, req Request) (*co
 	return c, nil
 }
 
-// work begins to work on a conversation until its next answer.
-func (s *Service) work(ctx context.Context, c *conversation, digest [32]byte, with *Continue) (*turn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.begin(ctx, c, digest, with)
-}
-
-// begin is work with the lock held.
-func (s *Service) begin(ctx context.Context, c *conversation, digest [32]byte, with *Continue) (*turn, error) {
+// begin begins to work on a conversation until its next answer. The lock is held.
+func (s *Service) begin(c *conversation, digest [32]byte, with *Continue) (*turn, error) {
 	if s.stopped {
 		return nil, errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").After(time.Second)
 	}
@@ -164,7 +159,7 @@ func (s *Service) Waits(a actor.Actor, callIDs []string) bool {
 }
 
 // goOn continues what waits for a client. The same results again get the same answer.
-func (s *Service) goOn(ctx context.Context, a actor.Actor, req Request) (Turn, error) {
+func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 	with := req.Continue
 	digest, err := sameResults(with)
 	if err != nil {
@@ -186,7 +181,7 @@ func (s *Service) goOn(ctx context.Context, a actor.Actor, req Request) (Turn, e
 		with = nil // the results were taken; what came after them failed
 	}
 	p.talk.req.Options = req.Options
-	t, err := s.begin(ctx, p.talk, req.Digest, with)
+	t, err := s.begin(p.talk, req.Digest, with)
 	if err != nil {
 		return nil, err
 	}
