@@ -71,6 +71,12 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.ErrorIs(t, err, session.ErrFileMissing)
 			},
 			"Delete": func() { require.ErrorIs(t, f.Sessions.Delete(ctx, ben, hers, id), session.ErrFileMissing) },
+			"Touch": func() {
+				_, _, err := f.Sessions.Touch(ctx, ben, hers)
+				require.ErrorIs(t, err, session.ErrMissing)
+				_, _, err = f.Sessions.Touch(ctx, anna, hers)
+				require.NoError(t, err)
+			},
 			"Workspace": func() {
 				_, err := f.Sessions.Workspace(ctx, ben, "", refs)
 				require.ErrorIs(t, err, session.ErrFileReference)
