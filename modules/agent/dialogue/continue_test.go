@@ -203,3 +203,17 @@ func TestARequestThatNobodyFollowsEnds(t *testing.T) {
 	_, err = turn.Answer(t.Context())
 	require.Equal(t, errs.Cancelled, errs.CodeOf(err))
 }
+
+// What one user's conversations hold is bounded, and given back.
+func TestConversationsHoldSoMuch(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, oneCall)
+	large := program("one call")
+	large.Items = append([]model.Item{model.User(strings.Repeat("x", 60<<20))}, large.Items...)
+	first := asks(t, s, large)
+	asks(t, s, large)
+	_, err := s.Dialogues.Begin(t.Context(), s.User, large)
+	require.Equal(t, errs.RateLimited, errs.CodeOf(err))
+	asks(t, s, dialogue.Request{Continue: results(first, `"seven"`)})
+	asks(t, s, large)
+}

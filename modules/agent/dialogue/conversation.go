@@ -36,9 +36,11 @@ type conversation struct {
 	ran      bool      // a program was started
 
 	// Of the service, under its lock.
-	held []*pause
-	idle *time.Timer
-	turn *turn
+	held     []*pause
+	idle     *time.Timer
+	turn     *turn
+	works    bool  // a turn works on it
+	reserved int64 // bytes
 }
 
 // answered is the last answer of the model, whose calls may not have outputs yet.

@@ -18,10 +18,63 @@ const (
 	rememberBytes = 32 << 20
 )
 
+// Conversations that are worked on, or wait for their clients, have so many bytes at
+// most: all of them, and those of one user.
+const (
+	mostBytes     = 512 << 20
+	mostUserBytes = mostBytes / 4
+)
+
 // user is what one user has in this process.
 type user struct {
 	busy  int      // requests that are worked on
 	known []string // keys of turns, the oldest first
+	bytes int64    // of conversations
+}
+
+var errManyTalks = errs.New(errs.RateLimited, "Your conversations that wait, or are worked on, hold too much.").
+	Do("Continue those that wait for results of tools, or wait until they have expired.").After(time.Second)
+
+// reserve takes the memory of a conversation.
+func (s *Service) reserve(c *conversation) error {
+	u := s.of(c.who.UID)
+	more := c.bytes() - c.reserved
+	if more > 0 && (s.bytes+more > mostBytes || u.bytes+more > mostUserBytes) {
+		s.tidy(c.who.UID)
+		return errManyTalks
+	}
+	s.bytes, u.bytes, c.reserved = s.bytes+more, u.bytes+more, c.reserved+more
+	return nil
+}
+
+// free lets go of what a conversation holds. What it was asked is known for a while.
+func (s *Service) free(c *conversation) {
+	s.bytes -= c.reserved
+	s.of(c.who.UID).bytes -= c.reserved
+	c.reserved, c.items, c.req, c.programs, c.fitted = 0, nil, Request{}, described{}, nil
+	s.tidy(c.who.UID)
+}
+
+// of is what a user has.
+func (s *Service) of(uid string) *user {
+	u := s.users[uid]
+	if u == nil {
+		u = &user{}
+		s.users[uid] = u
+	}
+	return u
+}
+
+// bytes is about how much memory a conversation takes.
+func (c *conversation) bytes() int64 {
+	n := len(c.req.System) + len(c.programs.text)
+	for _, item := range c.items {
+		n += len(item)
+	}
+	for _, t := range c.req.Tools {
+		n += 2 * (len(t.Schema) + len(t.Description) + len(t.Output))
+	}
+	return int64(n)
 }
 
 // pause is what one answer asked a client for: results of calls, and decisions.
@@ -42,11 +95,7 @@ func (s *Service) find(uid string, digest [32]byte) *turn {
 
 // enter counts a turn in, unless the user has too many.
 func (s *Service) enter(uid string) error {
-	u := s.users[uid]
-	if u == nil {
-		u = &user{}
-		s.users[uid] = u
-	}
+	u := s.of(uid)
 	if u.busy >= s.deps.Settings.Busy {
 		return errs.New(errs.RateLimited, "Too many of your requests are worked on.").Do("Wait for some of them to end.").After(time.Second)
 	}
@@ -105,7 +154,7 @@ func (s *Service) drop(uid, k string) {
 
 // tidy forgets a user who has nothing.
 func (s *Service) tidy(uid string) {
-	if u := s.users[uid]; u != nil && u.busy == 0 && len(u.known) == 0 {
+	if u := s.users[uid]; u != nil && u.busy == 0 && u.bytes == 0 && len(u.known) == 0 {
 		delete(s.users, uid)
 	}
 }

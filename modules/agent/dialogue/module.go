@@ -113,6 +113,7 @@ type Service struct {
 	pauses  map[string]*pause      // what waits for the client, by user and call
 	talks   map[*conversation]bool // those that wait
 	users   map[string]*user       // that have something of the above
+	bytes   int64                  // of all conversations
 	working sync.WaitGroup
 	stopped bool
 }

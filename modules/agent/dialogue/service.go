@@ -37,6 +37,7 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 	t, err := s.begin(c, req.Digest, nil) //nolint:contextcheck // the work outlives its request
 	if err != nil {
 		c.cancel(err)
+		s.free(c)
 		return nil, err
 	}
 	return t, nil
@@ -76,6 +77,9 @@ func (s *Service) begin(c *conversation, digest [32]byte, with *Continue) (*turn
 	if s.stopped {
 		return nil, errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").After(time.Second)
 	}
+	if err := s.reserve(c); err != nil {
+		return nil, err
+	}
 	if err := s.enter(c.who.UID); err != nil {
 		return nil, err
 	}
@@ -83,7 +87,7 @@ func (s *Service) begin(c *conversation, digest [32]byte, with *Continue) (*turn
 	bounded, free := context.WithTimeoutCause(working, s.deps.Settings.Wall, errWall)
 	t := newTurn(s.deps.Settings.Grace, cancel)
 	s.remember(c.who.UID, digest, t)
-	c.turn = t
+	c.turn, c.works = t, true
 	s.working.Go(func() {
 		defer free()
 		answer, err := c.run(bounded, with)
@@ -98,19 +102,25 @@ func (s *Service) begin(c *conversation, digest [32]byte, with *Continue) (*turn
 // is one that the client may continue once more after an error.
 func (s *Service) settle(c *conversation, t *turn, answer Answer, err error) {
 	s.mu.Lock()
+	c.works = false
+	waits := err == nil && len(c.calls) > 0
 	switch {
-	case s.stopped:
-		if err == nil && len(c.calls) > 0 {
-			err = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.")
+	case s.stopped && waits:
+		err = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.")
+	case waits:
+		if err = s.reserve(c); err == nil {
+			s.hold(c)
 		}
-		c.cancel(errStopped)
-	case err == nil && len(c.calls) > 0:
-		s.hold(c)
-	case err == nil, len(c.held) == 0:
-		c.cancel(errIdle)
-	case c.rejected:
+	case err != nil && c.rejected:
 		c.rejected = false
 		c.held[len(c.held)-1].turn = nil
+	}
+	if !waits && (err == nil || len(c.held) == 0) || waits && err != nil {
+		c.cancel(errIdle)
+		s.free(c)
+	}
+	if c.idle != nil {
+		c.idle.Reset(s.deps.Settings.Idle + rememberFor)
 	}
 	s.mu.Unlock()
 	t.end(answer, err)
@@ -131,8 +141,6 @@ func (s *Service) hold(c *conversation) {
 	s.talks[c] = true
 	if c.idle == nil {
 		c.idle = time.AfterFunc(s.deps.Settings.Idle+rememberFor, func() { s.release(c) })
-	} else {
-		c.idle.Reset(s.deps.Settings.Idle + rememberFor)
 	}
 }
 
@@ -140,7 +148,11 @@ func (s *Service) hold(c *conversation) {
 func (s *Service) release(c *conversation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.works { // it was continued at the last moment
+		return
+	}
 	c.cancel(errIdle)
+	s.free(c)
 	delete(s.talks, c)
 	for _, p := range c.held {
 		for _, id := range slices.Concat(p.calls, p.approvals) {
