@@ -46,8 +46,17 @@ func TestARequestThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 	req := program("one call")
 	req.Digest = [32]byte{1}
 	first := asks(t, s, req)
-	req.Again = true
-	require.Equal(t, first, asks(t, s, req), "the first answer was lost")
+	for _, sent := range []dialogue.Sent{dialogue.SentFirst, dialogue.SentAgain, ""} {
+		req.Sent = sent
+		require.Equal(t, first, asks(t, s, req), "the first answer was lost")
+	}
+	turn, err := s.Dialogues.Begin(t.Context(), s.User, req)
+	require.NoError(t, err)
+	turn.Delivered()
+	for _, sent := range []dialogue.Sent{dialogue.SentAgain, ""} {
+		req.Sent = sent
+		require.Equal(t, first, asks(t, s, req), "the client did not get it, or says nothing")
+	}
 	require.Len(t, s.Model.Requests(), 1)
 
 	next := dialogue.Request{Continue: results(first, `"seven"`), Digest: [32]byte{2}}
@@ -64,10 +73,10 @@ func TestARequestThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 	require.Len(t, s.Model.Requests(), 2)
 
 	other := dialogue.Request{Continue: results(first, `"eight"`)}
-	_, err := s.Dialogues.Begin(t.Context(), s.User, other)
+	_, err = s.Dialogues.Begin(t.Context(), s.User, other)
 	require.ErrorIs(t, err, dialogue.ErrOtherResults)
 
-	req.Again = false
+	req.Sent = dialogue.SentFirst
 	require.NotEqual(t, first, asks(t, s, req), "a new request is one")
 }
 
@@ -208,8 +217,9 @@ func TestARequestThatNobodyFollowsEnds(t *testing.T) {
 func TestConversationsHoldSoMuch(t *testing.T) {
 	t.Parallel()
 	s := agenttest.Serve(t, oneCall)
+	dialogue.Bound(s.Dialogues, 1<<20)
 	large := program("one call")
-	large.Items = append([]model.Item{model.User(strings.Repeat("x", 60<<20))}, large.Items...)
+	large.Items = append([]model.Item{model.User(strings.Repeat("x", 120<<10))}, large.Items...)
 	first := asks(t, s, large)
 	asks(t, s, large)
 	_, err := s.Dialogues.Begin(t.Context(), s.User, large)

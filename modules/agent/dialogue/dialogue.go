@@ -48,6 +48,8 @@ type Turn interface {
 	Events(ctx context.Context) iter.Seq[Event]
 	// Answer waits for the answer.
 	Answer(ctx context.Context) (Answer, error)
+	// Delivered says that the client has the whole answer.
+	Delivered()
 }
 
 // Dialogues answers requests; Service does.

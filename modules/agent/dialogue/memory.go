@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,10 +20,10 @@ const (
 )
 
 // Conversations that are worked on, or wait for their clients, have so many bytes at
-// most: all of them, and those of one user.
+// most; those of one user a share of that.
 const (
-	mostBytes     = 512 << 20
-	mostUserBytes = mostBytes / 4
+	mostBytes = 512 << 20
+	userShare = 4
 )
 
 // user is what one user has in this process.
@@ -39,7 +40,7 @@ var errManyTalks = errs.New(errs.RateLimited, "Your conversations that wait, or 
 func (s *Service) reserve(c *conversation) error {
 	u := s.of(c.who.UID)
 	more := c.bytes() - c.reserved
-	if more > 0 && (s.bytes+more > mostBytes || u.bytes+more > mostUserBytes) {
+	if more > 0 && (s.bytes+more > s.most || u.bytes+more > s.most/userShare) {
 		s.tidy(c.who.UID)
 		return errManyTalks
 	}
@@ -88,7 +89,7 @@ type pause struct {
 
 func key(uid, text string) string { return uid + "\x00" + text }
 
-// find returns the turn of a request that was sent before.
+// find returns the turn of a request of the same content; nil for none.
 func (s *Service) find(uid string, digest [32]byte) *turn {
 	return s.turns[key(uid, hex.EncodeToString(digest[:]))]
 }
@@ -127,6 +128,9 @@ func (s *Service) leave(uid string) {
 // remember keeps a turn for a client that sends its request again.
 func (s *Service) remember(uid string, digest [32]byte, t *turn) {
 	k := key(uid, hex.EncodeToString(digest[:]))
+	if digest == ([32]byte{}) { // nobody can ask for it again
+		k = key(uid, fmt.Sprintf("%p", t))
+	}
 	s.drop(uid, k)
 	s.turns[k] = t
 	s.users[uid].known = append(s.users[uid].known, k)

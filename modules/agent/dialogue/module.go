@@ -114,6 +114,7 @@ type Service struct {
 	talks   map[*conversation]bool // those that wait
 	users   map[string]*user       // that have something of the above
 	bytes   int64                  // of all conversations
+	most    int64                  // of them
 	working sync.WaitGroup
 	stopped bool
 }
@@ -136,7 +137,7 @@ func New(d Deps, logger *slog.Logger) *Service {
 		s.Grace = 10 * time.Second
 	}
 	return &Service{
-		deps: d, logger: logger, turns: map[string]*turn{}, pauses: map[string]*pause{}, talks: map[*conversation]bool{}, users: map[string]*user{},
+		deps: d, logger: logger, most: mostBytes, turns: map[string]*turn{}, pauses: map[string]*pause{}, talks: map[*conversation]bool{}, users: map[string]*user{},
 	}
 }
 

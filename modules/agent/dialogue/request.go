@@ -33,11 +33,23 @@ type Request struct {
 	// Continue goes on with programs that wait. Items, Tools, Own and Programs are
 	// not read then: the server has kept them.
 	Continue *Continue
-	// Digest tells requests apart, and Again says that this one was sent before: the
-	// answer is that to the first one with the same digest, if it is still known.
+	// Digest tells requests apart; zero for one that nobody sends again. One that was sent
+	// before, as far as can be told, gets the answer of that one.
 	Digest [32]byte
-	Again  bool
+	Sent   Sent
 }
+
+// Sent is what a client says of a request.
+type Sent string
+
+// What clients say.
+const (
+	// SentFirst says that it was not sent before, SentAgain that it was, since its
+	// answer was lost. A client that says nothing may repeat one shortly after it, if a
+	// program was run for it.
+	SentFirst Sent = "first"
+	SentAgain Sent = "again"
+)
 
 // Tool is a tool that the client executes.
 type Tool struct {

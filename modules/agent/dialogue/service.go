@@ -17,13 +17,11 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 	if s.deps.Model == nil {
 		return nil, errs.New(errs.Unavailable, "This server has no model.").Do("Set MODEL_NAME or MODEL_FILE.")
 	}
-	if req.Again {
-		s.mu.Lock()
-		t := s.find(a.UID, req.Digest)
-		s.mu.Unlock()
-		if t != nil && !t.failed() {
-			return t, nil
-		}
+	s.mu.Lock()
+	t := s.find(a.UID, req.Digest)
+	s.mu.Unlock()
+	if t != nil && req.Digest != ([32]byte{}) && t.answers(req.Sent) {
+		return t, nil
 	}
 	if req.Continue != nil {
 		return s.goOn(a, req) //nolint:contextcheck // the work outlives its request
@@ -34,13 +32,13 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, err := s.begin(c, req.Digest, nil) //nolint:contextcheck // the work outlives its request
+	begun, err := s.begin(c, req.Digest, nil) //nolint:contextcheck // the work outlives its request
 	if err != nil {
 		c.cancel(err)
 		s.free(c)
 		return nil, err
 	}
-	return t, nil
+	return begun, nil
 }
 
 // converse makes the conversation of a request.

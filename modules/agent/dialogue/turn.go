@@ -31,10 +31,13 @@ type turn struct {
 	err       error
 	followers int
 	leaving   *time.Timer
+	began     time.Time
+	ran       bool // a program, or a tool of the server's
+	delivered bool
 }
 
 func newTurn(grace time.Duration, cancel context.CancelCauseFunc) *turn {
-	t := &turn{grace: grace, cancel: cancel, changed: make(chan struct{})}
+	t := &turn{grace: grace, cancel: cancel, changed: make(chan struct{}), began: time.Now()}
 	t.leaving = time.AfterFunc(grace, t.left)
 	return t
 }
@@ -68,6 +71,10 @@ func (t *turn) tell(e Event) {
 	defer t.mu.Unlock()
 	t.events = append(t.events, e)
 	t.size += sizeOf(e)
+	switch e.Part.(type) {
+	case Program, OwnCall:
+		t.ran = true
+	}
 	t.wake()
 }
 
@@ -137,6 +144,30 @@ func (t *turn) Answer(ctx context.Context) (Answer, error) {
 			return Answer{}, ctx.Err()
 		}
 	}
+}
+
+// Delivered implements Turn.
+func (t *turn) Delivered() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.delivered = true
+}
+
+// shortly is how long after a request one that is the same is taken for a repetition,
+// where a program was run for it and the client says nothing.
+const shortly = time.Minute
+
+// answers reports whether the turn is the answer to a request of the same content.
+func (t *turn) answers(s Sent) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.done && t.err != nil:
+		return false
+	case s == SentAgain, !t.delivered:
+		return true
+	}
+	return s == "" && t.ran && time.Since(t.began) < shortly
 }
 
 // failed reports whether the turn ended with an error.
