@@ -29,6 +29,7 @@ type chatRequest struct {
 	Options struct {
 		Usage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	options
 }
 
 func (chat) read(raw []byte, _ http.Header) (request, error) {
@@ -45,11 +46,22 @@ func (chat) read(raw []byte, _ http.Header) (request, error) {
 		t.Function.Type = t.Type
 		req.Tools = append(req.Tools, t.Function)
 	}
+	if err := from.options.check("chat", raw); err != nil {
+		return req, err
+	}
 	for i, m := range from.Messages {
+		types := []string{"text", "refusal"}
+		if m.Role == "user" {
+			types = []string{"text", "image_url", "file"}
+		}
+		where := fmt.Sprintf("messages[%d].content", i)
+		if err := checkParts(where, m.Content, types...); err != nil && m.Role != "assistant" {
+			return req, err
+		}
 		switch {
 		case m.Role == "tool":
 			req.items = append(req.items, item{Type: "function_call_output", CallID: m.CallID})
-		case m.Role == "system" && i > 0, m.Role != "user" && m.Role != "system" && m.Role != "assistant":
+		case m.Role != "user" && m.Role != "system" && m.Role != "developer" && m.Role != "assistant":
 			return req, refuseText("Invalid 'messages[%d].role': %q cannot stand here.", i, m.Role)
 		default:
 			req.items = append(req.items, item{Type: "message", Role: m.Role, Text: m.Content})

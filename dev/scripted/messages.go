@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// messages is Anthropic's Messages protocol.
-type messages struct{}
+// messages is Anthropic's Messages protocol; count is its request that counts tokens.
+type messages struct{ count bool }
 
 type messagesRequest struct {
 	Model     string `json:"model"`
@@ -23,6 +23,7 @@ type messagesRequest struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"input_schema"`
 	} `json:"tools"`
+	options
 }
 
 type messagesBlock struct {
@@ -31,9 +32,11 @@ type messagesBlock struct {
 	ID     string          `json:"id"`
 	CallID string          `json:"tool_use_id"`
 	Input  json.RawMessage `json:"input"`
+	Within json.RawMessage `json:"content"`
+	Failed *bool           `json:"is_error"`
 }
 
-func (messages) read(raw []byte, h http.Header) (request, error) {
+func (d messages) read(raw []byte, h http.Header) (request, error) {
 	var from messagesRequest
 	req := request{size: len(raw)}
 	if err := json.Unmarshal(raw, &from); err != nil {
@@ -42,10 +45,17 @@ func (messages) read(raw []byte, h http.Header) (request, error) {
 	switch {
 	case h.Get("Anthropic-Version") == "":
 		return req, refuseText("anthropic-version: header is required")
-	case from.MaxTokens < 1:
+	case from.MaxTokens < 1 && !d.count:
 		return req, refuseText("max_tokens: Field required")
 	case len(from.Messages) == 0:
 		return req, refuseText("messages: at least one message is required")
+	}
+	protocol := "messages"
+	if d.count {
+		protocol = "count"
+	}
+	if err := from.options.check(protocol, raw); err != nil {
+		return req, err
 	}
 	req.Model, req.Stream = from.Model, from.Stream
 	for i, t := range from.Tools {
@@ -82,6 +92,10 @@ func blocksOf(i int, role string, content json.RawMessage) (items []item, err er
 	if json.Unmarshal(content, &blocks) != nil || len(blocks) == 0 {
 		return nil, refuseText("messages.%d.content: is neither a text nor a list of blocks", i)
 	}
+	parts, err := partsOf(fmt.Sprintf("messages.%d.content", i), content)
+	if err != nil {
+		return nil, err
+	}
 	for n, b := range blocks {
 		switch b.Type {
 		case "text":
@@ -95,7 +109,15 @@ func blocksOf(i int, role string, content json.RawMessage) (items []item, err er
 				return nil, refuseText("messages.%d.content.%d.tool_use: id or input is not valid", i, n)
 			}
 			items = append(items, item{ID: b.ID, Type: "function_call", CallID: b.ID})
+		case "image", "document":
+			if why := parts[n].wrong(); role != "user" || why != "" {
+				return nil, refuseText("messages.%d.content.%d.%s: %s", i, n, b.Type, why)
+			}
+			items = append(items, item{Type: "message", Role: role, Text: content})
 		case "tool_result":
+			if err := checkParts(fmt.Sprintf("messages.%d.content.%d.tool_result.content", i, n), b.Within, "text", "image", "document"); err != nil {
+				return nil, err
+			}
 			items = append(items, item{Type: "function_call_output", CallID: b.CallID})
 		case "thinking", "redacted_thinking":
 		default:
@@ -143,7 +165,12 @@ func (messages) begin(s *Server, w http.ResponseWriter, n int) {
 	named(w, "content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": "This answer"}})
 }
 
-func (messages) answer(s *Server, w http.ResponseWriter, req request, n int, t Turn) error {
+func (d messages) answer(s *Server, w http.ResponseWriter, req request, n int, t Turn) error {
+	if d.count {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"input_tokens": usageOf(req, t, 0).Input}) // the client has gone
+		return nil
+	}
 	whole := s.message(n)
 	stop := "end_turn"
 	var blocks []any
@@ -161,13 +188,17 @@ func (messages) answer(s *Server, w http.ResponseWriter, req request, n int, t T
 	if err != nil {
 		return err
 	}
+	var sequence any
+	if t.Stop != "" {
+		stop, sequence = "stop_sequence", t.Stop
+	}
 	if t.Incomplete != "" {
 		stop = strings.Replace(t.Incomplete, "max_output_tokens", "max_tokens", 1)
 	}
 	u := usageOf(req, t, len(text))
 	usage := map[string]any{"input_tokens": u.Input - u.Cached, "cache_read_input_tokens": u.Cached, "cache_creation_input_tokens": 0, "output_tokens": u.Output}
 	if !req.Stream {
-		whole["content"], whole["stop_reason"], whole["usage"] = blocks, stop, usage
+		whole["content"], whole["stop_reason"], whole["stop_sequence"], whole["usage"] = blocks, stop, sequence, usage
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(whole) // the client has gone
 		return nil
@@ -177,7 +208,7 @@ func (messages) answer(s *Server, w http.ResponseWriter, req request, n int, t T
 	for i, block := range blocks {
 		stream(w, i, block.(map[string]any)) //nolint:forcetypeassert // it was made above
 	}
-	named(w, "message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": usage})
+	named(w, "message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": sequence}, "usage": usage})
 	named(w, "message_stop", map[string]any{})
 	return nil
 }

@@ -19,6 +19,8 @@ type request struct {
 	Input  json.RawMessage
 	Tools  []tool `json:"tools"`
 
+	options
+
 	items []item
 	size  int
 	usage bool // it is reported
@@ -37,6 +39,8 @@ type item struct {
 	Role   string          `json:"role"`
 	CallID string          `json:"call_id"`
 	Text   json.RawMessage `json:"content"`
+	Output json.RawMessage `json:"output"`
+	Failed json.RawMessage `json:"is_error"`
 }
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -60,7 +64,28 @@ func (responses) read(raw []byte, _ http.Header) (request, error) {
 	} else if err := json.Unmarshal(req.Input, &req.items); err != nil || len(req.items) == 0 {
 		return req, refuseText("Missing required parameter: 'input'.")
 	}
-	return req, nil
+	for i, it := range req.items {
+		if err := it.check(fmt.Sprintf("input[%d]", i)); err != nil {
+			return req, err
+		}
+	}
+	return req, req.options.check("responses", raw)
+}
+
+// check refuses what is wrong with an item of the Responses protocol.
+func (it item) check(where string) error {
+	types := []string{"input_text", "input_image", "input_file"}
+	switch {
+	case it.Failed != nil:
+		return refuseText("Unknown parameter: '%s.is_error'.", where)
+	case it.Type == "function_call_output":
+		return checkParts(where+".output", it.Output, types...)
+	case it.Type != "message":
+		return nil
+	case it.Role == "assistant":
+		types = []string{"output_text", "refusal"}
+	}
+	return checkParts(where+".content", it.Text, types...)
 }
 
 func unparsed(err error) error {

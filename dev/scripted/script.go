@@ -29,7 +29,8 @@ type Turn struct {
 	// holds this text. Without it conversations begin with the first turn.
 	On string `yaml:"on"`
 	// Expect are texts that the request must hold, Reject those that it must
-	// not; otherwise it is refused, which ends a test.
+	// not; otherwise it is refused, which ends a test. Numbers and truths are texts
+	// with the name of their member, such as "temperature: 0.5".
 	Expect []string `yaml:"expect"`
 	Reject []string `yaml:"reject"`
 	// Fail are refusals that come first, one for each request.
@@ -43,6 +44,8 @@ type Turn struct {
 	Usage *Usage `yaml:"usage"`
 	// Incomplete cuts the answer for this reason.
 	Incomplete string `yaml:"incomplete"`
+	// Stop is the text at which the answer ended; Chat Completions does not say it.
+	Stop string `yaml:"stop"`
 }
 
 // Failure is a refusal.

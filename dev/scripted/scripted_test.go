@@ -109,7 +109,7 @@ func TestRefusalsOfOtherProtocols(t *testing.T) {
 		`{`:             "could not parse",
 		`{"model":"m"}`: "Missing required parameter: 'messages'",
 		`{"messages":[{"role":"user","content":"x"}]}`:                                                                                     "Missing required parameter: 'model'",
-		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"system","content":"y"}]}`:                                         "'messages[1].role'",
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"odd","content":"y"}]}`:                                            "'messages[1].role'",
 		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c1"}]}]}`:                         "No tool output found for function call c1",
 		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"tool","tool_call_id":"c2","content":""}]}`:                        "No tool call found for function call output with call_id c2",
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"a b","parameters":{}}}]}`: "Invalid 'tools[0].name'",

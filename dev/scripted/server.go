@@ -41,7 +41,7 @@ const maxRequest = 64 << 20
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := dialectOf(r)
 	if d == nil {
-		responses{}.refuse(w, Failure{Status: http.StatusNotFound, Code: "not_found", Message: "The scripted model answers POST …/responses, …/chat/completions and …/messages only."})
+		responses{}.refuse(w, Failure{Status: http.StatusNotFound, Code: "not_found", Message: "The scripted model answers POST …/responses, …/chat/completions, …/messages and …/messages/count_tokens only."})
 		return
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -55,6 +55,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		d.refuse(w, invalid(err.Error()))
+		return
+	}
+	if d == (messages{count: true}) { // it is no turn
+		_ = d.answer(s, w, req, 0, Turn{}) // it writes what was counted, and nothing else
 		return
 	}
 	n := req.turn(s.script)
@@ -114,6 +118,8 @@ func dialectOf(r *http.Request) dialect {
 		return responses{}
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
 		return chat{}
+	case strings.HasSuffix(r.URL.Path, "/messages/count_tokens"):
+		return messages{count: true}
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		return messages{}
 	}
@@ -175,7 +181,7 @@ func gather(v any, into *strings.Builder) {
 		}
 	case map[string]any:
 		for name, member := range v {
-			into.WriteString(name + "\n")
+			into.WriteString(scalar(name, member))
 			gather(member, into)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model/content"
+	"github.com/portico-run/portico/modules/model/verbatim"
 )
 
 // This file is the Chat Completions protocol: docs/wire/models.md#chat-completions.
@@ -90,9 +91,9 @@ func (chatWire) body(c Config, req Request) ([]byte, error) {
 	if err := messages.tell(); err != nil {
 		return nil, err
 	}
-	whole := object{}
-	whole.add("messages", list(messages.list))
-	return whole.members(c, req.Options, b)
+	whole := &verbatim.Object{}
+	whole.Add("messages", verbatim.List(messages.list))
+	return finish(whole, c, req.Options, b)
 }
 
 func ofOpenAI(base string) bool {
@@ -117,7 +118,7 @@ func chatTools(c Config, req Request) (tools []chatTool, choice json.RawMessage,
 	}
 	switch {
 	case len(req.Choice.names) == 1 && req.Choice.demands:
-		choice, err = encode(map[string]any{"type": "function", "function": map[string]string{"name": req.Choice.names[0]}})
+		choice, err = verbatim.Encode(map[string]any{"type": "function", "function": map[string]string{"name": req.Choice.names[0]}})
 	case req.Choice.demands:
 		choice = []byte(`"required"`)
 	case req.Choice.limited && len(req.Choice.names) == 0:
@@ -148,28 +149,26 @@ func (m *chatMessages) add(c Config, raw Item) error {
 		return m.call(raw)
 	case k.Type != messageType:
 		return nil
-	case k.Role == "assistant":
-		return m.put(chatMessage{Role: k.Role, Content: new(words(k.Content))})
 	}
-	parts, err := content.Read(k.Content)
+	parts, err := k.parts()
 	if err != nil {
 		return err
 	}
 	text, plain := content.Words(parts)
+	if k.Role == "developer" { // few know the newer name
+		k.Role = "system"
+	}
 	switch {
-	case k.Role == "user" && !plain:
-		return m.mixed(parts)
 	case !plain:
-		return errs.New(errs.Invalid, "What the model is told before the conversation must be text.")
+		return m.mixed(parts)
 	case k.Role == "user":
 		text = strings.Join(append(m.untold, text), "\n\n")
 		m.untold = nil
-		return m.put(chatMessage{Role: k.Role, Content: &text})
-	case c.Lacks.has(SystemRole):
+	case k.Role == "system" && c.Lacks.has(SystemRole):
 		m.untold = append(m.untold, text)
 		return nil
 	}
-	return m.put(chatMessage{Role: "system", Content: &text})
+	return m.put(chatMessage{Role: k.Role, Content: &text})
 }
 
 // result adds what a tool returned, which is a text in this protocol.
@@ -195,7 +194,7 @@ func (m *chatMessages) mixed(parts []content.Part) error {
 	if err != nil {
 		return err
 	}
-	text, err := encode(map[string]any{"role": "user", "content": written})
+	text, err := verbatim.Encode(map[string]any{"role": "user", "content": written})
 	m.list = append(m.list, text)
 	return err
 }
@@ -210,7 +209,7 @@ func (m *chatMessages) tell() error {
 }
 
 func (m *chatMessages) put(message chatMessage) error {
-	text, err := encode(message)
+	text, err := verbatim.Encode(message)
 	m.list = append(m.list, text)
 	return err
 }
@@ -259,8 +258,8 @@ type chatChunk struct {
 type chatReading struct {
 	on      func(Delta)
 	got     Response
-	message merged
-	calls   []*merged
+	message verbatim.Merged
+	calls   []*verbatim.Merged
 	finish  string
 }
 
@@ -317,7 +316,7 @@ func (r *chatReading) piece(delta json.RawMessage) error {
 			r.on(Delta{Kind: part.kind, Text: text})
 		}
 	}
-	r.message.add(members)
+	r.message.Add(members)
 	for _, raw := range calls {
 		if err := r.call(raw); err != nil {
 			return err
@@ -352,17 +351,17 @@ func (r *chatReading) call(raw json.RawMessage) error {
 		return errBroken{fmt.Sprintf("a piece belongs to call %d, which has not begun", n)}
 	}
 	if n == len(r.calls) {
-		r.calls = append(r.calls, &merged{})
+		r.calls = append(r.calls, &verbatim.Merged{})
 	}
 	delete(members, "index")
 	c := r.calls[n]
-	c.add(members)
+	c.Add(members)
 	var text string
 	if len(part.Function.Arguments) > 0 && json.Unmarshal(part.Function.Arguments, &text) != nil {
 		return errBroken{"the arguments of a call are not a text"}
 	}
 	if text != "" {
-		r.on(Delta{Kind: Arguments, Text: text, CallID: c.text("id"), Name: c.within("function").text("name")})
+		r.on(Delta{Kind: Arguments, Text: text, CallID: c.Text("id"), Name: c.Within("function").Text("name")})
 	}
 	return nil
 }
@@ -376,18 +375,18 @@ func (r *chatReading) answer() (Response, error) {
 	}
 	calls := make([]json.RawMessage, len(r.calls))
 	for i, c := range r.calls {
-		if c.text("id") == "" { // outputs name it
-			c.set("id", fmt.Appendf(nil, "%q", fmt.Sprintf("call_%s_%d", strings.Map(plainID, r.got.ID), i)))
+		if c.Text("id") == "" { // outputs name it
+			c.Set("id", fmt.Appendf(nil, "%q", fmt.Sprintf("call_%s_%d", strings.Map(plainID, r.got.ID), i)))
 		}
-		c.set("type", []byte(`"function"`))
-		calls[i] = c.raw()
+		c.Set("type", []byte(`"function"`))
+		calls[i] = c.Raw()
 	}
 	if len(calls) > 0 {
-		r.message.set("tool_calls", list(calls))
+		r.message.Set("tool_calls", verbatim.List(calls))
 	}
-	if r.message.text("content") != "" || r.message.text("refusal") != "" || r.message.values["content"] != nil && r.message.values["content"].list != nil || len(calls) > 0 {
-		r.message.set("role", []byte(`"assistant"`))
-		r.got.Output = []Item{r.message.raw()}
+	if r.message.Text("content") != "" || r.message.Text("refusal") != "" || r.message.List("content") || len(calls) > 0 {
+		r.message.Set("role", []byte(`"assistant"`))
+		r.got.Output = []Item{r.message.Raw()}
 	}
 	switch r.finish {
 	case "stop", "tool_calls", "function_call":
@@ -397,12 +396,4 @@ func (r *chatReading) answer() (Response, error) {
 		r.got.cut(r.finish)
 	}
 	return r.got, nil
-}
-
-// plainID leaves of an id what every protocol takes in one.
-func plainID(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
-		return r
-	}
-	return '_'
 }

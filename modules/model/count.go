@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/model/content"
+	"github.com/portico-run/portico/modules/model/verbatim"
 )
 
 // Counted is how many tokens a request has before it is answered.
@@ -60,21 +61,19 @@ func images(items []Item) (tokens int64) {
 	return tokens
 }
 
-// countable are the members of a request that can be counted.
-var countable = []string{"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "speed"}
-
 // askCount asks the provider; 0 says that it does not count.
 func (c *Client) askCount(ctx context.Context, body []byte) (int64, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
 		return 0, err
 	}
+	countable := []string{"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "speed"}
 	for name := range members {
 		if !slices.Contains(countable, name) {
 			delete(members, name)
 		}
 	}
-	body, err := encode(members)
+	body, err := verbatim.Encode(members)
 	if err != nil {
 		return 0, err
 	}

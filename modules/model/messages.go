@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model/content"
+	"github.com/portico-run/portico/modules/model/verbatim"
 )
 
 // This file is Anthropic's Messages protocol: docs/wire/models.md#messages. An item
@@ -81,10 +81,11 @@ func (messagesWire) body(c Config, req Request) ([]byte, error) {
 	for _, raw := range req.Input {
 		k := knownOf(raw)
 		if k.Type == messageType && (k.Role == "system" || k.Role == "developer") {
-			text, err := told(k)
+			parts, err := k.parts()
 			if err != nil {
 				return nil, err
 			}
+			text, _ := content.Words(parts)
 			b.System = append(b.System, textBlock{Type: "text", Text: text})
 			continue
 		}
@@ -99,9 +100,9 @@ func (messagesWire) body(c Config, req Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole := object{}
-	whole.add("messages", list(messages))
-	return whole.members(c, req.Options, b)
+	whole := &verbatim.Object{}
+	whole.Add("messages", verbatim.List(messages))
+	return finish(whole, c, req.Options, b)
 }
 
 func messagesTools(c Config, req Request) (tools []messagesTool, choice *messagesChoice) {
@@ -123,135 +124,6 @@ func messagesTools(c Config, req Request) (tools []messagesTool, choice *message
 	return tools, choice
 }
 
-// conversation is messages of the user and the model in turn.
-type conversation struct {
-	turns []talked
-}
-
-// talked is one message. Its last block may be one that is written here.
-type talked struct {
-	role   string
-	blocks []json.RawMessage
-	last   any // the last block before it is encoded; nil for one of the model's own
-}
-
-// add adds an item. What only another protocol has is left out: its words and calls
-// come as items of their own.
-func (t *conversation) add(k known, raw Item) error {
-	switch k.Type {
-	case outputType:
-		return t.result(k)
-	case callType:
-		made := Parse(raw).Calls[0]
-		return t.put("assistant", useBlock{"tool_use", strings.Map(plainID, made.ID), made.Name, inputOf(made.Arguments)})
-	case messageType:
-		return t.message(k)
-	}
-	t.of("assistant").blocks = append(t.of("assistant").blocks, raw)
-	t.of("assistant").last = nil
-	return nil
-}
-
-// told is what the model is told before the conversation.
-func told(k known) (string, error) {
-	parts, err := content.Read(k.Content)
-	if err != nil {
-		return "", err
-	}
-	text, plain := content.Words(parts)
-	if !plain {
-		return "", errs.New(errs.Invalid, "What the model is told before the conversation must be text.")
-	}
-	return text, nil
-}
-
-// message adds what the user or the model said. Texts without a word are left out,
-// since the provider refuses them.
-func (t *conversation) message(k known) error {
-	text, plain := words(k.Content), true
-	var parts []content.Part
-	if k.Role != "assistant" {
-		var err error
-		if parts, err = content.Read(k.Content); err != nil {
-			return err
-		}
-		text, plain = content.Words(parts)
-	}
-	if plain {
-		if strings.TrimSpace(text) == "" {
-			return nil
-		}
-		return t.put(k.Role, &textBlock{Type: "text", Text: text})
-	}
-	blocks, err := content.Messages(parts)
-	if err != nil {
-		return err
-	}
-	for _, b := range blocks {
-		if err := t.put(k.Role, b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// result adds what a tool returned.
-func (t *conversation) result(k known) error {
-	parts, err := content.Read(k.Output)
-	if err != nil {
-		return err
-	}
-	block := resultBlock{Type: "tool_result", CallID: strings.Map(plainID, k.CallID), Failed: k.Failed}
-	text, plain := content.Words(parts)
-	if block.Content = text; !plain {
-		if block.Content, err = content.Messages(parts); err != nil {
-			return err
-		}
-	}
-	return t.put("user", &block)
-}
-
-// of is the message that the next block of a role belongs to.
-func (t *conversation) of(role string) *talked {
-	if n := len(t.turns); n == 0 || t.turns[n-1].role != role {
-		t.turns = append(t.turns, talked{role: role})
-	}
-	return &t.turns[len(t.turns)-1]
-}
-
-func (t *conversation) put(role string, block any) error {
-	text, err := encode(block)
-	to := t.of(role)
-	to.blocks, to.last = append(to.blocks, text), block
-	return err
-}
-
-// messages encodes the conversation. The provider may keep it up to its last block.
-func (t *conversation) messages() ([]json.RawMessage, error) {
-	if n := len(t.turns); n > 0 && t.turns[n-1].last != nil {
-		to := &t.turns[n-1]
-		switch block := to.last.(type) {
-		case *textBlock:
-			block.Cache = &cache{"ephemeral"}
-		case *resultBlock:
-			block.Cache = &cache{"ephemeral"}
-		}
-		text, err := encode(to.last)
-		if err != nil {
-			return nil, err
-		}
-		to.blocks[len(to.blocks)-1] = text
-	}
-	messages := make([]json.RawMessage, len(t.turns))
-	for i, turn := range t.turns {
-		var o object
-		o.add("role", []byte(`"`+turn.role+`"`))
-		o.add("content", list(turn.blocks))
-		messages[i] = o.end()
-	}
-	return messages, nil
-}
-
 // invalidInput is the member in which arguments are that are no object: what the
 // protocol replays must be one.
 const invalidInput = "INVALID_JSON"
@@ -265,7 +137,7 @@ func inputOf(arguments string) json.RawMessage {
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
 		return json.RawMessage(arguments)
 	}
-	wrapped, _ := encode(map[string]string{invalidInput: arguments}) // texts always marshal
+	wrapped, _ := verbatim.Encode(map[string]string{invalidInput: arguments}) // texts always marshal
 	return wrapped
 }
 
@@ -449,19 +321,19 @@ func (b *block) join(name, text string) {
 // writes but does not take back.
 func (b *block) raw() (raw json.RawMessage, ok bool) {
 	for name, text := range b.joined {
-		b.members[name], _ = encode(text.String()) // texts always marshal
+		b.members[name], _ = verbatim.Encode(text.String()) // texts always marshal
 	}
 	if b.input.Len() > 0 {
 		b.members["input"] = inputOf(b.input.String())
 	}
 	if len(b.cited) > 0 {
-		b.members["citations"] = list(b.cited)
+		b.members["citations"] = verbatim.List(b.cited)
 	}
-	var o object
+	var o verbatim.Object
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
-		o.add(name, b.members[name])
+		o.Add(name, b.members[name])
 	}
-	return o.end(), b.text("type") != "text" || strings.TrimSpace(b.text("text")) != ""
+	return o.End(), b.text("type") != "text" || strings.TrimSpace(b.text("text")) != ""
 }
 
 func (r *messagesReading) answer() (Response, error) {

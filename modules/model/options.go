@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/model/verbatim"
 )
 
 // Options are what one request says of how its answer is made. The zero value leaves
@@ -42,14 +43,14 @@ type Format struct {
 func (c *Client) Unsupported(o Options) (left []string) {
 	p := c.config.Protocol.orDefault()
 	if len(o.Stop) > 0 && p == Responses {
-		left = append(left, "The model's protocol knows no texts that end an answer.")
+		left = append(left, "The model's protocol has no stop sequences.")
 	}
 	if f := o.Format; f != nil && p == Messages {
 		switch {
 		case f.Object:
-			left = append(left, "The model's protocol knows JSON without a schema not as a format.")
+			left = append(left, "The model's protocol has no JSON mode without a schema.")
 		case f.Description != "":
-			left = append(left, "The model's protocol knows no description of a format.")
+			left = append(left, "The model's protocol has no description of a format.")
 		}
 	}
 	if names := slices.Sorted(maps.Keys(o.Native)); len(names) > 0 && o.NativeTo.orDefault() != p {
@@ -91,7 +92,7 @@ func (o Options) added(c Config) (map[string]json.RawMessage, error) {
 		}
 	}
 	for name, value := range o.members(p) {
-		text, err := encode(value)
+		text, err := verbatim.Encode(value)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func over(below, value json.RawMessage) json.RawMessage {
 		return value
 	}
 	maps.Copy(under, upper)
-	text, err := encode(under)
+	text, err := verbatim.Encode(under)
 	if err != nil {
 		return value
 	}

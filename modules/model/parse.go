@@ -46,15 +46,12 @@ func Parse(raw Item) Parsed {
 
 // refuses reports whether a part of a content is a refusal.
 func refuses(content json.RawMessage) bool {
-	var parts []struct {
+	type part struct {
 		Refusal string `json:"refusal"`
 	}
+	var parts []part
 	_ = json.Unmarshal(content, &parts) // a text has no parts
-	return slices.ContainsFunc(parts, func(p struct {
-		Refusal string `json:"refusal"`
-	}) bool {
-		return p.Refusal != ""
-	})
+	return slices.ContainsFunc(parts, func(p part) bool { return p.Refusal != "" })
 }
 
 // thought is what is readable of an item's reasoning. A summary is taken before the

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -129,15 +128,6 @@ func reason(err error) string {
 		return failure.Message
 	}
 	return err.Error()
-}
-
-// encode writes JSON as it is, without the escapes for pages.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // headers are those of every request. Those of the configuration come last, so

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/portico-run/portico/modules/model/content"
+	"github.com/portico-run/portico/modules/model/verbatim"
 )
 
 // This file is the Responses protocol: what is sent, and the events that come. Its
@@ -43,9 +44,9 @@ func (responsesWire) body(c Config, req Request) ([]byte, error) {
 			return nil, err
 		}
 	}
-	whole := object{}
-	whole.add("input", list(items))
-	return whole.members(c, req.Options, b)
+	whole := &verbatim.Object{}
+	whole.Add("input", verbatim.List(items))
+	return finish(whole, c, req.Options, b)
 }
 
 // responsesItem checks an item that was not written by a model.
@@ -69,7 +70,7 @@ func responsesItem(raw Item) (Item, error) {
 		return nil, err
 	}
 	delete(members, "is_error")
-	return encode(members)
+	return verbatim.Encode(members)
 }
 
 // responsesReading passes the pieces of an answer on until it comes as a whole.

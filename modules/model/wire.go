@@ -1,10 +1,13 @@
 package model
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/model/content"
+	"github.com/portico-run/portico/modules/model/verbatim"
 )
 
 // Protocol is how a provider is spoken with.
@@ -59,49 +62,10 @@ func (p Protocol) wire() wire {
 	return responsesWire{}
 }
 
-// object writes an object of members that are encoded already, in the order in which
-// they are added, byte for byte: an encoder would take the space out of them.
-type object struct{ bytes.Buffer }
-
-func (o *object) add(name string, value []byte) {
-	if o.Len() == 0 {
-		o.WriteByte('{')
-	} else {
-		o.WriteByte(',')
-	}
-	o.WriteByte('"')
-	o.WriteString(name)
-	o.WriteString(`":`)
-	o.Write(value)
-}
-
-// end returns the whole object.
-func (o *object) end() []byte {
-	if o.Len() == 0 {
-		return []byte("{}")
-	}
-	o.WriteByte('}')
-	return o.Bytes()
-}
-
-// list writes values that are encoded already as an array.
-func list(values []json.RawMessage) []byte {
-	var b bytes.Buffer
-	b.WriteByte('[')
-	for i, v := range values {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(v)
-	}
-	b.WriteByte(']')
-	return b.Bytes()
-}
-
-// members adds what is encoded here, and what the request's options and the
+// finish adds to a request what is encoded here, and what its options and the
 // configuration add.
-func (o *object) members(c Config, asked Options, rest any) ([]byte, error) {
-	text, err := encode(rest)
+func finish(o *verbatim.Object, c Config, asked Options, rest any) ([]byte, error) {
+	text, err := verbatim.Encode(rest)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +73,11 @@ func (o *object) members(c Config, asked Options, rest any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.WriteByte(',')
-	o.Write(text[1 : len(text)-1])
+	o.Inside(text)
 	for _, name := range slices.Sorted(maps.Keys(added)) {
-		o.add(name, added[name])
+		o.Add(name, added[name])
 	}
-	return o.end(), nil
+	return o.End(), nil
 }
 
 // known is what this package knows of an item of a conversation.
@@ -136,6 +99,21 @@ func knownOf(raw Item) known {
 	return k
 }
 
+// parts are those of a message. Only the user's may be more than texts.
+func (k known) parts() ([]content.Part, error) {
+	if nothing := []string{"", "null", "[]"}; k.Role == "assistant" && slices.Contains(nothing, string(k.Content)) {
+		return nil, nil // a model may say nothing
+	}
+	parts, err := content.Read(k.Content)
+	if err != nil {
+		return nil, err
+	}
+	if _, plain := content.Words(parts); !plain && k.Role != "user" {
+		return nil, errs.Newf(errs.Invalid, "A message of the role %s must be text.", k.Role)
+	}
+	return parts, nil
+}
+
 // words are those of a message: its content is a text, or parts with texts.
 func words(content json.RawMessage) string {
 	var text string
@@ -151,4 +129,12 @@ func words(content json.RawMessage) string {
 		text += part.Text + part.Refusal
 	}
 	return text
+}
+
+// plainID leaves of an id what every protocol takes in one.
+func plainID(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+		return r
+	}
+	return '_'
 }

@@ -56,11 +56,14 @@ func Chat(parts []Part) ([]any, error) {
 
 // The forms of parts in Messages: docs/wire/models.md#content.
 type (
-	block struct {
+	// Block is one part of a message.
+	Block struct {
 		Type   string  `json:"type"`
 		Text   string  `json:"text,omitempty"`
 		Source *source `json:"source,omitempty"`
 		Title  string  `json:"title,omitempty"`
+		// Cache lets the provider keep what comes before.
+		Cache any `json:"cache_control,omitempty"`
 	}
 	source struct {
 		Type  string `json:"type"`
@@ -72,10 +75,10 @@ type (
 
 // Messages are parts as Anthropic's Messages has them. Texts without a word, which it
 // refuses, are left out.
-func Messages(parts []Part) ([]any, error) {
-	out := make([]any, 0, len(parts))
+func Messages(parts []Part) ([]*Block, error) {
+	out := make([]*Block, 0, len(parts))
 	for _, p := range parts {
-		b := block{Type: "text", Text: p.Text}
+		b := &Block{Type: "text", Text: p.Text}
 		var err error
 		switch p.Type {
 		case Image:

@@ -17,8 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/model"
+	"github.com/portico-run/portico/modules/model/content"
 	"github.com/portico-run/portico/modules/model/named"
 )
 
@@ -294,4 +296,72 @@ func TestWrongFiles(t *testing.T) {
 			require.ErrorContains(t, err, sentence, text)
 		}
 	}
+}
+
+// What a model cannot carry is no answer of a fallback: the first one's failure stands.
+func TestFallbacksThatCannotCarryARequest(t *testing.T) {
+	t.Parallel()
+	p := serve(t)
+	s := p.set(t, "")
+	seen := model.OutputParts("c", []model.Part{{Type: content.Image, URL: "https://example.com/a.png"}})
+	talk := []model.Item{model.User("Look."), model.CallItem("c", "look", "{}"), seen}
+	p.down["r"] = 503
+	got, err := s.Respond(t.Context(), model.Request{Input: talk}, nothing)
+	require.NoError(t, err)
+	require.Equal(t, "r m", p.order(), "c takes no pictures from tools")
+	require.Equal(t, "m", got.Name)
+	require.Contains(t, got.Passed[1].Why, "no images or files from tools")
+	p.down["m"] = 503
+	_, err = s.Respond(t.Context(), model.Request{Input: talk}, nothing)
+	require.ErrorContains(t, err, "status 503")
+	_, err = s.Respond(t.Context(), model.Request{Model: "c", Input: talk}, nothing)
+	require.Equal(t, errs.Invalid, errs.CodeOf(err), "of the one that was asked for, it is a refusal")
+}
+
+// Items of an earlier answer go back under the name of their writer, who alone reads
+// all of them; what the model that answers is not told, the answer says.
+func TestMarkersAndOptions(t *testing.T) {
+	t.Parallel()
+	p := serve(t)
+	s := p.set(t, "")
+	require.Equal(t, "m", named.MarkedBy(named.Marker("m")))
+	require.Empty(t, named.MarkedBy(model.User("m")))
+	thought := model.Item(`{"type":"thinking","thinking":"Hm","signature":"secret"}`)
+	talk := []model.Item{model.User("Go."), named.Marker("m"), thought, model.Item(`{"type":"text","text":"Yes"}`), model.User("More.")}
+	ask := model.Request{Model: "m", Input: talk, Options: model.Options{Stop: []string{"END"}}}
+	got, err := s.Respond(t.Context(), ask, nothing)
+	require.NoError(t, err)
+	require.Contains(t, p.bodies["m"], string(thought))
+	require.Empty(t, got.LeftOut)
+	ask.Input = append(talk[:1:1], append([]model.Item{named.Marker("r")}, talk[2:]...)...)
+	_, err = s.Respond(t.Context(), ask, nothing)
+	require.NoError(t, err)
+	require.NotContains(t, p.bodies["m"], "secret", "of another writer's, the words go")
+	require.Contains(t, p.bodies["m"], `"Yes"`)
+
+	require.Equal(t, []model.Protocol{model.Responses, model.Responses, model.Chat, model.Messages}, []model.Protocol{s.Protocol(""), s.Protocol("r"), s.Protocol("c"), s.Protocol("m")})
+	require.Equal(t, []string{"The model's protocol has no stop sequences."}, s.Unsupported("", ask.Options))
+	require.Empty(t, s.Unsupported("m", ask.Options))
+	// Of the fallback that answers, too.
+	p.down["c"] = 503
+	got, err = s.Respond(t.Context(), model.Request{Model: "c", Input: talk[:1], Options: model.Options{Format: &model.Format{Object: true}}}, nothing)
+	require.NoError(t, err)
+	require.Equal(t, []string{"The model's protocol has no JSON mode without a schema."}, got.LeftOut)
+}
+
+// Tokens are counted for the model that would be asked.
+func TestTokensAreCountedForAModel(t *testing.T) {
+	t.Parallel()
+	p := serve(t)
+	s := p.set(t, "")
+	p.down["m"] = 404
+	talk := []model.Item{model.User("Go."), named.Marker("r"), []byte(`{"type":"reasoning","id":"rs","encrypted_content":"` + strings.Repeat("x", 4000) + `"}`), model.User("More.")}
+	for name, most := range map[string]int64{"r": 2000, "c": 200, "m": 200} {
+		got, err := s.CountTokens(t.Context(), model.Request{Model: name, Input: talk})
+		require.NoError(t, err, name)
+		require.False(t, got.Exact)
+		require.Less(t, got.Tokens, most, name)
+		require.Greater(t, got.Tokens, most/10, name)
+	}
+	require.Equal(t, "m", p.order(), "who does not count is not asked")
 }

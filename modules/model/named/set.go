@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model"
 )
 
@@ -91,7 +92,10 @@ func (s *Set) Fit(t model.Tool) (model.Fitted, error) { return s.models[s.first]
 // fallbacks are asked in turn, and a conversation stays with the one that answered: the
 // answer names it, and why the others did not answer.
 func (s *Set) Respond(ctx context.Context, req model.Request, on func(model.Delta)) (model.Response, error) {
-	var passed []model.Passed
+	var (
+		passed []model.Passed
+		before error
+	)
 	candidates := s.candidates(req)
 	for i, name := range candidates {
 		e := s.models[name]
@@ -109,12 +113,17 @@ func (s *Set) Respond(ctx context.Context, req model.Request, on func(model.Delt
 			}
 			return got, nil
 		}
+		why := err.Error()
+		if len(passed) > 0 && errs.CodeOf(err) == errs.Invalid {
+			err = before // this one cannot carry what the first one takes
+		}
+		before = err
 		if i == len(candidates)-1 || ctx.Err() != nil || !gaveNoAnswer(err) {
 			got.Name, got.Passed = name, passed
 			return got, err
 		}
 		s.logger.WarnContext(ctx, "a model gives no answer; another one is asked", "model", name, "instead", candidates[i+1], "error", err)
-		passed = append(passed, model.Passed{Name: name, Why: err.Error()})
+		passed = append(passed, model.Passed{Name: name, Why: why})
 		if heard {
 			on(model.Delta{Kind: model.Restart})
 		}

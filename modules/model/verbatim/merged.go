@@ -1,4 +1,4 @@
-package model
+package verbatim
 
 import (
 	"bytes"
@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// merged is an object that comes in pieces. What is in it need not be known here:
+// Merged is an object that comes in pieces. What is in it need not be known here:
 // texts are joined, except those that name something; objects are merged; lists
 // follow one another, or are merged by the index of their members; of other values
 // the last one holds.
-type merged struct {
+type Merged struct {
 	names  []string // in the order in which they came
-	values map[string]*mergedValue
+	values map[string]*value
 }
 
-// mergedValue is one member: a text, an object, a list, or anything else.
-type mergedValue struct {
+// value is one member: a text, an object, a list, or anything else.
+type value struct {
 	text   *strings.Builder
-	object *merged
-	list   []*mergedValue
+	object *Merged
+	list   []*value
 	other  json.RawMessage
 }
 
-// add takes a piece. Some providers repeat in each what names something.
-func (m *merged) add(piece map[string]json.RawMessage) {
+// Add takes a piece. Some providers repeat in each what names something.
+func (m *Merged) Add(piece map[string]json.RawMessage) {
 	for _, name := range slices.Sorted(maps.Keys(piece)) {
 		v := m.values[name]
 		if v == nil {
-			v = &mergedValue{}
+			v = &value{}
 			m.put(name, v)
 		}
 		if v.text != nil && v.text.Len() > 0 && slices.Contains([]string{"id", "type", "role", "name", "format"}, name) {
@@ -40,9 +40,9 @@ func (m *merged) add(piece map[string]json.RawMessage) {
 	}
 }
 
-func (m *merged) put(name string, v *mergedValue) {
+func (m *Merged) put(name string, v *value) {
 	if m.values == nil {
-		m.values = map[string]*mergedValue{}
+		m.values = map[string]*value{}
 	}
 	if m.values[name] == nil {
 		m.names = append(m.names, name)
@@ -50,35 +50,38 @@ func (m *merged) put(name string, v *mergedValue) {
 	m.values[name] = v
 }
 
-// set sets a member.
-func (m *merged) set(name string, value json.RawMessage) { m.put(name, &mergedValue{other: value}) }
+// Set sets a member.
+func (m *Merged) Set(name string, raw json.RawMessage) { m.put(name, &value{other: raw}) }
 
-// text is that of a member; empty where it has none.
-func (m *merged) text(name string) string {
+// Text is that of a member; empty where it has none.
+func (m *Merged) Text(name string) string {
 	if v := m.values[name]; v != nil && v.text != nil {
 		return v.text.String()
 	}
 	return ""
 }
 
-// within is a member that is an object; an empty one where it is none.
-func (m *merged) within(name string) *merged {
+// List reports whether a member is a list.
+func (m *Merged) List(name string) bool { return m.values[name] != nil && m.values[name].list != nil }
+
+// Within is a member that is an object; an empty one where it is none.
+func (m *Merged) Within(name string) *Merged {
 	if v := m.values[name]; v != nil && v.object != nil {
 		return v.object
 	}
-	return &merged{}
+	return &Merged{}
 }
 
-// raw is the whole object.
-func (m *merged) raw() json.RawMessage {
-	var o object
+// Raw is the whole object.
+func (m *Merged) Raw() json.RawMessage {
+	var o Object
 	for _, name := range m.names {
-		o.add(name, m.values[name].raw())
+		o.Add(name, m.values[name].raw())
 	}
-	return o.end()
+	return o.End()
 }
 
-func (v *mergedValue) add(piece json.RawMessage) {
+func (v *value) add(piece json.RawMessage) {
 	piece = bytes.TrimSpace(piece)
 	switch {
 	case len(piece) == 0, string(piece) == "null":
@@ -89,33 +92,33 @@ func (v *mergedValue) add(piece json.RawMessage) {
 		var text string
 		_ = json.Unmarshal(piece, &text) // it was read as a part of something already
 		if v.text == nil {
-			*v = mergedValue{text: &strings.Builder{}}
+			*v = value{text: &strings.Builder{}}
 		}
 		v.text.WriteString(text)
 	case piece[0] == '{':
 		var members map[string]json.RawMessage
 		_ = json.Unmarshal(piece, &members) // as above
 		if v.object == nil {
-			*v = mergedValue{object: &merged{}}
+			*v = value{object: &Merged{}}
 		}
-		v.object.add(members)
+		v.object.Add(members)
 	case piece[0] == '[':
 		var values []json.RawMessage
 		_ = json.Unmarshal(piece, &values) // as above
 		if v.list == nil {
-			*v = mergedValue{list: []*mergedValue{}}
+			*v = value{list: []*value{}}
 		}
 		for _, one := range values {
 			v.at(one).add(one)
 		}
 	default:
-		*v = mergedValue{other: piece}
+		*v = value{other: piece}
 	}
 }
 
 // at is the member of a list that a piece belongs to: the one with its index, or a
 // new one.
-func (v *mergedValue) at(piece json.RawMessage) *mergedValue {
+func (v *value) at(piece json.RawMessage) *value {
 	var part struct {
 		Index json.Number `json:"index"`
 	}
@@ -126,24 +129,24 @@ func (v *mergedValue) at(piece json.RawMessage) *mergedValue {
 			}
 		}
 	}
-	one := &mergedValue{}
+	one := &value{}
 	v.list = append(v.list, one)
 	return one
 }
 
-func (v *mergedValue) raw() json.RawMessage {
+func (v *value) raw() json.RawMessage {
 	switch {
 	case v.text != nil:
-		text, _ := encode(v.text.String()) // texts always marshal
+		text, _ := Encode(v.text.String()) // texts always marshal
 		return text
 	case v.object != nil:
-		return v.object.raw()
+		return v.object.Raw()
 	case v.list != nil:
 		values := make([]json.RawMessage, len(v.list))
 		for i, one := range v.list {
 			values[i] = one.raw()
 		}
-		return list(values)
+		return List(values)
 	case len(v.other) == 0:
 		return []byte("null")
 	}
