@@ -255,3 +255,29 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// An answer that the model refuses, or that is cut, says so.
+func TestAnswersThatAreNotWhole(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		script, protocol string
+		stop             dialogue.Stop
+	}{
+		"length":            {`- {output: [{text: Half}], incomplete: max_output_tokens}`, "responses", dialogue.StopLength},
+		"length of chat":    {`- {output: [{text: Half}], incomplete: max_output_tokens}`, "chat", dialogue.StopLength},
+		"refusal":           {`- {output: [{refusal: I will not.}]}`, "responses", dialogue.StopRefusal},
+		"stop sequence":     {`- {output: [{text: Half}], stop: END}`, "messages", dialogue.StopSequence},
+		"call in an answer": {`- {output: [{call: {name: get_order, arguments: {id: 1}}}], incomplete: max_output_tokens}`, "responses", dialogue.StopLength},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := agenttest.Serve(t, one.script+"\n", "MODEL_PROTOCOL="+one.protocol)
+			req := program("go on")
+			req.Tools = []dialogue.Tool{order(true)}
+			got := asks(t, s, req)
+			require.Equal(t, one.stop, got.Stop)
+			require.Empty(t, of[dialogue.Call](got), "a call of an answer that is cut is not made")
+			require.Positive(t, got.Usage.Total())
+		})
+	}
+}

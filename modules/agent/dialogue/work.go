@@ -102,7 +102,7 @@ func (w *work) ask(ctx context.Context) error {
 		Model: w.model, Input: slices.Concat(w.system(), w.items), Tools: w.definitions(), Choice: choice, Parallel: !w.req.OneByOne, Options: w.req.Options,
 	}, w.heard)
 	w.requests++
-	if err != nil {
+	if err != nil && got.Ended != model.Refused {
 		return refusedBy(err)
 	}
 	if err := w.charge(ctx, got); err != nil {
