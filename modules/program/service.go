@@ -54,7 +54,7 @@ func (s *Service) execute(ctx, working context.Context, o *Opened, begun func())
 	x, err := s.deps.Sandbox.Begin(working, o.Job)
 	var result sandbox.Result
 	if err == nil {
-		running(x)
+		x = running(x)
 		if begun != nil {
 			begun()
 		}
@@ -130,10 +130,14 @@ func (o *Opened) ResultID() string { return o.run.ResultID }
 
 // Begins is called before a sandbox is given the job, and what it returns when the
 // sandbox runs it: the clock of the program stands while a call of it waits for a
-// person then.
-func (o *Opened) Begins() (begun func(x sandbox.Execution)) {
+// person then. Whoever pauses the job besides uses the execution that comes back.
+func (o *Opened) Begins() (begun func(x sandbox.Execution) sandbox.Execution) {
 	o.waits.begins = true
-	return o.waits.begun
+	return func(x sandbox.Execution) sandbox.Execution {
+		x = &counted{Execution: x}
+		o.waits.begun(x)
+		return x
+	}
 }
 
 // Close records how the program ended, or that the sandbox did not take it or

@@ -63,7 +63,7 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 	s.paused.name(a.UID, req.RequestID, e)
 	// The program outlives this request when it pauses.
 	stop := context.AfterFunc(ctx, func() { e.cancel(errDisconnected) })
-	running := func(sandbox.Execution) {}
+	running := func(x sandbox.Execution) sandbox.Execution { return x }
 	if e.opened != nil {
 		running = e.opened.Begins()
 	}
@@ -80,8 +80,7 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 		}
 		return Reply{}, err
 	}
-	e.sandbox = &counted{Execution: begun}
-	running(e.sandbox)
+	e.sandbox = running(begun)
 	go s.follow(e) //nolint:contextcheck // see above
 	stop()
 	return s.next(ctx, e)

@@ -1,4 +1,4 @@
-package execution
+package program
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
-// counted is a job that several pause: its caller, for the calls that it executes,
+// counted is a job that several pause: its caller, for calls that the caller executes,
 // and calls of toolsets that wait for a person. It goes on when nobody pauses it any
 // more.
 type counted struct {
