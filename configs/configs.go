@@ -286,6 +286,9 @@ type Agent struct {
 	// "execute_code" or "exec_code".
 	Builtins     string `key:"builtins" env:"AGENT_BUILTINS"`
 	CodeToolName string `key:"codeToolName" env:"AGENT_CODE_TOOL_NAME"`
+	// Describe is how a model that writes code is shown tools: "auto", "docs",
+	// "lines" or "names".
+	Describe string `key:"describe" env:"AGENT_DESCRIBE"`
 	// LifecycleTools offers the tools by which the model ends its run.
 	LifecycleTools bool `key:"lifecycleTools" env:"AGENT_LIFECYCLE_TOOLS"`
 	// MaxInterpreters is how many persistent interpreters this process keeps.

@@ -271,6 +271,7 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &a.Output, kib, 16*mib, "between 1KiB and 16MiB")
 	mustBeWithin(l, &a.CodeTimeout, 1, 300, "between 1 and 300 seconds")
 	l.mustBeOneOf(&a.Builtins, "all", "minimal")
+	l.mustBeOneOf(&a.Describe, "auto", "docs", "lines", "names")
 	l.mustBeOneOf(&a.CodeToolName, "execute_code", "exec_code")
 	mustBeWithin(l, &a.MaxInterpreters, 0, 100_000, "between 0 and 100000")
 	mustBeWithin(l, &a.MaxInterpretersPerUser, 0, 100_000, "between 0 and 100000")

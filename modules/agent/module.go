@@ -132,6 +132,9 @@ type Settings struct {
 	// Minimal leaves a model that writes code with the tool for it and the
 	// lifecycle tools, Lifecycle offers those.
 	Minimal, Lifecycle bool
+	// Describe is how tools are shown to a model that writes code; empty for
+	// DescribeAuto.
+	Describe Describe
 	// CodeTool is the name of the tool that runs code: execute_code, which is
 	// the default, or exec_code.
 	CodeTool string

@@ -43,6 +43,20 @@ type offer struct {
 	tools  *loop.Tools
 }
 
+// Describe is how a model that writes code is shown tools.
+type Describe string
+
+// DescribeAuto shows the documentation of the SDK, or lines where it costs more
+// than plain tool calling would; DescribeDocs shows it whatever it costs,
+// DescribeLines never, DescribeNames only how many tools a toolset has. What is too
+// long for a prompt is shortened by each (prompt.Fit).
+const (
+	DescribeAuto  Describe = "auto"
+	DescribeDocs  Describe = "docs"
+	DescribeLines Describe = "lines"
+	DescribeNames Describe = "names"
+)
+
 // decide decides whether the model writes code, and returns what it gets. A
 // model that writes code is given the documentation of the SDK, or a line for
 // each tool where the documentation costs more than plain tool calling would.
@@ -61,7 +75,7 @@ func (o *offers) decide(ctx context.Context) (offer, error) {
 	}
 	o.writes = true
 	cheaper, note, err := o.service.cheaper(plain, code)
-	if err == nil && cheaper {
+	if err == nil && cheaper && o.auto() {
 		// The documentation of the SDK costs too much; a line for each tool may
 		// not.
 		o.brief = true
@@ -75,6 +89,12 @@ func (o *offers) decide(ctx context.Context) (offer, error) {
 	o.writes = false
 	o.notices.say(ctx, "info", note)
 	return plain, nil
+}
+
+// auto reports whether what tools cost decides how they are shown.
+func (o *offers) auto() bool {
+	d := o.service.deps.Settings.Describe
+	return d == "" || d == DescribeAuto
 }
 
 // again is what the model gets from now on, if its tools have changed since the
@@ -216,18 +236,23 @@ func (o *offers) described(ctx context.Context, m builtin.Mode, functions []tool
 	}
 	var list []prompt.Toolset
 	for i, set := range toolset.ForCode(o.toolsets.sets) {
-		d := prompt.Toolset{Key: set.Key, Lines: c.Lines(set.Key), Class: c.ClassOf(set.Key)}
+		d := prompt.Toolset{Key: set.Key, Lines: c.Lines(set.Key), Class: c.ClassOf(set.Key), Hidden: o.service.deps.Settings.Describe == DescribeNames}
 		// Lines stand for classes whose methods are known. Of others, which another
 		// generator made, the documentation is all there is, unless it tells of more
 		// than the run may call.
 		brief := o.brief && known.Classes[set.Key].Methods != nil
 		_, narrowed := o.toolsets.selected[set.Key]
-		if !narrowed && !brief && len(set.Tools) == len(o.toolsets.sets[i].Tools) && c.Complete(set.Key) {
+		if !narrowed && !brief && o.documented() && len(set.Tools) == len(o.toolsets.sets[i].Tools) && c.Complete(set.Key) {
 			d.Docs = docs[set.Key]
 		}
 		list = append(list, d)
 	}
 	return c, prompt.Fit(list), nil
+}
+
+// documented reports whether the documentation of the SDK may be shown.
+func (o *offers) documented() bool {
+	return o.auto() || o.service.deps.Settings.Describe == DescribeDocs
 }
 
 // functions are the plain functions that programs of the run have.

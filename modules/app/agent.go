@@ -26,7 +26,7 @@ func (a *App) agents() *agent.Module {
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},
 			Lease: c.Tool.Lease, MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
-			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName,
+			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName, Describe: agent.Describe(c.Agent.Describe),
 			Facts:       a.facts,
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
 		},

@@ -83,7 +83,7 @@ print(len(found) < 8000, name, globals()[name](id=5)["did"])
 	require.Equal(t, "finish", r.Status, "%v", r.Errors)
 	first := string(model.Requests()[0])
 	require.Less(t, len(first), 64<<10, "the whole request, in bytes")
-	require.Contains(t, first, "1000 functions, too many to list; search_tools finds them")
+	require.Contains(t, first, "1000 functions, not listed here; search_tools finds them")
 	require.NotContains(t, first, "refund_thing73")
 	for _, request := range model.Requests()[1:] {
 		require.Less(t, len(request), 80<<10, "nor does it grow by what was found")

@@ -204,5 +204,5 @@ func TestManyServersInAPrompt(t *testing.T) {
 	for _, key := range keys {
 		require.Contains(t, first, "## "+key+" ")
 	}
-	require.Contains(t, first, "20 functions, too many to list; search_tools finds them")
+	require.Contains(t, first, "20 functions, not listed here; search_tools finds them")
 }

@@ -57,6 +57,7 @@ var notRun = map[string]string{
 	"docs/graphql.md: bin/portico toolset import --graphql https://api.example.com/graphql --bearer --name shop --list": "needs an API in GraphQL; TestGraphQLAPIsBecomeTools has one",
 	"clients/python/README.md: pip install ./clients/python":                                                            "installs a package; TestThePythonClient does, and runs the example",
 	"clients/typescript/README.md: npm install && npm run build":                                                        "installs packages; TestTheTypeScriptClient builds it, and runs the example",
+	"docs/eval.md: portico eval --model large --budget 500 --json large.json":                                           "needs a model of a provider; TestEvalOfAModelThatIsWrong has one",
 	"docs/operations.md: docker compose up --build":                                                                     "needs docker",
 	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql":                                                       "needs the clients of PostgreSQL",
 }

@@ -89,7 +89,7 @@ func (d Toolset) String() string {
 	case d.Docs != "":
 		return "\n" + strings.TrimSpace(d.Docs) + "\n"
 	case d.Hidden:
-		return fmt.Sprintf("\n## %s — %d functions, too many to list; search_tools finds them\n", d.Key, len(d.Lines))
+		return fmt.Sprintf("\n## %s — %d functions, not listed here; search_tools finds them\n", d.Key, len(d.Lines))
 	case d.Class != "":
 		return fmt.Sprintf("\n## %s — functions below; %s\n\n%s\n", d.Key, d.Class, strings.Join(d.Lines, "\n"))
 	}

@@ -124,7 +124,7 @@ func TestPromptIsBounded(t *testing.T) {
 	fitted := prompt.Fit([]prompt.Toolset{huge, small})
 	text := prompt.Prompt{Code: true, Toolsets: fitted}.String()
 	require.Less(t, len(text), 60_000)
-	require.Contains(t, text, "## huge — 300 functions, too many to list; search_tools finds them")
+	require.Contains(t, text, "## huge — 300 functions, not listed here; search_tools finds them")
 	require.Contains(t, text, "## small — functions below")
 	require.Contains(t, text, "Toolsets: huge, small")
 	require.Contains(t, text, "\nFunctions: ")
