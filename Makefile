@@ -39,7 +39,11 @@ demo-tools: setup build ## Bring tools from anywhere into programs, step by step
 
 .PHONY: test
 test: ## Check and test everything (installs and starts what it needs)
-	@tools/test.sh
+	@tools/test.sh test
+
+.PHONY: race
+race: ## Run the tests again, with the race detector
+	@tools/test.sh race
 
 .PHONY: bench
 bench: setup ## Measure against the baselines, in one run (ARGS="-only calls,weight")

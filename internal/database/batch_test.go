@@ -36,7 +36,7 @@ func renameUser(b *database.Batch, uid string) {
 
 func eachDialect(t *testing.T, test func(t *testing.T, d database.Dialect)) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(t, d)

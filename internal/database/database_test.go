@@ -60,7 +60,7 @@ func TestTransactionIsAllOrNothing(t *testing.T) {
 
 func TestNotifyComesAfterTheCommitAndOnlyThen(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			var heard []string
@@ -141,7 +141,7 @@ func TestDuplicatesAreRecognised(t *testing.T) {
 
 func TestTwoProcessesMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			address := databasetest.EmptyURL(t, d)
@@ -161,7 +161,7 @@ func TestTwoProcessesMigrateAtOnce(t *testing.T) {
 
 func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			db := databasetest.OpenURL(t, databasetest.EmptyURL(t, d), nil)

@@ -37,7 +37,7 @@ func process(t *testing.T, url string, listens bool, now func() time.Time) *acco
 // so that nothing that is known gets too old before.
 func TestRevocationIsNeverMoreThanASecondLate(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			url := databasetest.URL(t, d)

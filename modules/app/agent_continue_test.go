@@ -73,7 +73,7 @@ methods:
 func TestARunOutlivesItsProcess(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			upstream, files := noted(t)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
@@ -54,7 +53,7 @@ func TestRunsOutliveKilledProcesses(t *testing.T) {
 	testenv.Slow(t, "whole servers at work")
 	t.Parallel()
 	const tasks, kills = 25, 4
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			upstream, files := noted(t)

@@ -68,7 +68,7 @@ print("done")`})
 func TestAnAbortEndsAPlainProgramWherever(t *testing.T) {
 	testenv.Slow(t, "two servers at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		for _, background := range []bool{false, true} {
 			for _, elsewhere := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/background=%v/elsewhere=%v", d, background, elsewhere), func(t *testing.T) {

@@ -645,7 +645,7 @@ func TestCodeOfAnotherUser(t *testing.T) {
 func TestCodeAfterARestart(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			env := environ(t, databasetest.URL(t, d))
@@ -671,7 +671,7 @@ func TestCodeAfterARestart(t *testing.T) {
 func TestLostPrograms(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			listen := testenv.FreeAddress(t)

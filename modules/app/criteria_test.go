@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/knowledge"
 	reading "github.com/portico-run/portico/modules/knowledge/read"
@@ -25,7 +24,7 @@ func TestOneProgramUsesAllPlainFunctions(t *testing.T) {
 		_, _ = io.WriteString(w, `<html><head><title>Keys</title></head><body><main><h1>Keys</h1><p>A key is <b>revoked</b> at once.</p></main></body></html>`)
 	}))
 	t.Cleanup(web.Close)
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			_, env := script(t, "- output: [{text: Hello.}]\n- on: Which auth patterns\n  output: [{text: \"Links and keys [1].\"}]")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/composio/composiotest"
 	"github.com/portico-run/portico/modules/connector/vendors/vendorstest"
@@ -108,7 +109,7 @@ func (c *configured) seen() int {
 func TestFaults(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			testFaults(t, d)

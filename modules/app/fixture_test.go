@@ -16,7 +16,6 @@ import (
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
@@ -102,7 +101,7 @@ func serveOptions(t testing.TB, env []string, o app.Options) *instance {
 // each runs a test on a server of its own over each database.
 func each(t *testing.T, test func(t *testing.T, s *instance), more ...string) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(t, serve(t, databasetest.URL(t, d), more...))

@@ -82,7 +82,7 @@ func answering(t *testing.T) (env []string) {
 // withFunctions runs a test on a server of its own over each database.
 func withFunctions(t *testing.T, test func(t *testing.T, s *instance), more ...string) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			s := serveOptions(t, environ(t, databasetest.URL(t, d), append(answering(t), more...)...), app.Options{Functions: knowing()})

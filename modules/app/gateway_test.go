@@ -148,7 +148,7 @@ var everyTool = []struct{ module, class, tool, arguments, cost string }{
 func TestEveryToolOfEveryType(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			testEveryTool(t, openGateway(t, d))

@@ -294,7 +294,7 @@ func TestTheFirstRequestsOfAPersonAtOnce(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			env := environ(t, databasetest.URL(t, d), "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))

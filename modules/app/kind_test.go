@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/testenv"
@@ -59,7 +58,7 @@ func (echo) Execute(_ context.Context, in tool.Invocation) (tool.Outcome, error)
 func TestANewKindOfToolsetIsOnePackage(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/knowledgetest"
@@ -20,7 +19,7 @@ import (
 // and ask questions about it; nothing that adds or removes is among their tools.
 func TestProgramsSearchAndAskTheKnowledgeStore(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			service := httptest.NewServer(&knowledgetest.Embeddings{})

@@ -19,7 +19,7 @@ import (
 // directory of MCP servers.
 func eachServers(t *testing.T, test func(t *testing.T, s *instance, d *hubtest.Directory), more ...string) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			directory := &hubtest.Directory{}

@@ -39,7 +39,7 @@ const appCallback = "http://127.0.0.1:7100/callback"
 // eachApp runs a test on servers that know their own address.
 func eachApp(t *testing.T, test func(t *testing.T, s *instance)) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(t, serveAt(t, d))

@@ -61,7 +61,7 @@ const outsideCall = "0b8f2f6e-6f0e-4c5e-9d2a-3d7f1c2b4a55" // a bare UUID, as ot
 func TestSandboxOfAnotherServiceCallsBack(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			env := environ(t, databasetest.URL(t, d))

@@ -62,7 +62,7 @@ const weather = "from refly_tools.demo import Demo\nprint(Demo.get_weather(city=
 // channel, and in the user's.
 func TestEventsArePublished(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			r := redistest.Start(t, "")
@@ -113,7 +113,7 @@ func TestEventsArePublished(t *testing.T) {
 // in it, it gets everything.
 func TestRedisMayBeAway(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			r := redistest.Start(t, "")

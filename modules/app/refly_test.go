@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 )
 
@@ -50,7 +51,7 @@ func TestReflyRequests(t *testing.T) {
 	files, err := filepath.Glob("testdata/refly/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			shared := openGateway(t, d, endpoint)

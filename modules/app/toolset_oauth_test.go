@@ -45,7 +45,7 @@ func agree(t *testing.T, s *instance, upstream *oauthtest.Server, key, user stri
 func TestUsersConnectTheirAccountsOfToolsets(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			upstream := oauthtest.Start(t, oauthtest.Settings{API: true, NoIssuer: true, Methods: []string{"client_secret_post"}})

@@ -37,7 +37,7 @@ func verbose(t *testing.T, s *instance) string {
 func TestAnInvalidToolsetFileStopsNeitherServerNorOthers(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			url, dir := databasetest.URL(t, d), t.TempDir()

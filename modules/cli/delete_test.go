@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app/apptest"
@@ -18,7 +17,7 @@ import (
 // both runs a test on each database.
 func both(t *testing.T, test func(t *testing.T, env []string)) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(t, apptest.Environ(t, databasetest.EmptyURL(t, d)))

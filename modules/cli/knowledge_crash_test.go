@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/modules/app/apptest"
 	"github.com/portico-run/portico/modules/knowledge/knowledgetest"
@@ -25,7 +24,7 @@ import (
 // or the one before, and the same command goes on from there.
 func TestKilledAdditionsLeaveWholeDocuments(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			const files, before = 12, 5

@@ -25,7 +25,7 @@ type added struct {
 
 func TestOperatorsFillTheKnowledgeStore(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			service := httptest.NewServer(&knowledgetest.Embeddings{})

@@ -21,7 +21,7 @@ import (
 func TestOperatorsCommands(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			env := apptest.Environ(t, databasetest.EmptyURL(t, d), "TOOLSET_PETS_API_KEY=pet-key")

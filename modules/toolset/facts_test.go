@@ -23,7 +23,7 @@ import (
 // nothing to another. The clock stands still.
 func TestWhatAKeyMeansIsNeverMoreThanASecondOld(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			url, now := databasetest.URL(t, d), database.Now()

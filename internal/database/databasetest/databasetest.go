@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"net/url"
 	"os"
@@ -30,12 +31,30 @@ import (
 // what needs PostgreSQL is skipped, and fails where CI is set.
 const EnvPostgres = "PORTICO_TEST_POSTGRES_URL"
 
+// EnvOne names the variable that has each test run on one of the databases, half of
+// the tests on each. `make race` sets it: what the race detector looks for is in code
+// that both share, and under it a test takes several times as long.
+const EnvOne = "PORTICO_TEST_ONE_DATABASE"
+
 const connections = 8
+
+// Of are the databases that a test runs on.
+func Of(t *testing.T) []database.Dialect {
+	t.Helper()
+	both := []database.Dialect{database.SQLite, database.Postgres}
+	if os.Getenv(EnvOne) == "" {
+		return both
+	}
+	name := fnv.New32a()
+	_, _ = name.Write([]byte(t.Name())) // never fails
+	n := name.Sum32() % 2
+	return both[n : n+1]
+}
 
 // Each runs a test once per database, side by side.
 func Each(t *testing.T, test func(t *testing.T, db *database.DB)) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(t, Open(t, d, nil))

@@ -135,7 +135,7 @@ func TestAUserAuthorizesAndCalls(t *testing.T) {
 // 100 programs of two users at once: each has the tools and answers of its user.
 func TestTokensOfUsersAreNeverMixed(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			hub := &wake.Hub{}

@@ -373,7 +373,7 @@ func TestCallsSentAsAWholeTakeTurns(t *testing.T) {
 // nobody would end it.
 func TestAProgramIsRecordedOrItIsNot(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, d, database.Now())

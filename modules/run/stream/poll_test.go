@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
@@ -100,7 +101,7 @@ func eventually(t *testing.T, done func() bool) {
 
 func each(t *testing.T, test func(t *testing.T, d database.Dialect)) {
 	t.Helper()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(t, d)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/modules/run"
@@ -81,7 +82,7 @@ func list(v any) []map[string]any {
 // shown, each call as its event has it, and the steps made of both.
 func TestARunIsReadAgain(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			p := newPod(t, d, time.Minute, sse.Server{})

@@ -31,7 +31,7 @@ const never = time.Hour
 
 func TestShowsARunAsItHappens(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			p := newPod(t, d, never, sse.Server{})
@@ -117,7 +117,7 @@ func TestPollingFindsWhatNoWakeUpToldOf(t *testing.T) {
 // its calls, and comes back each time with the last number it has seen.
 func TestResumesWithoutLossOrDuplicate(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			const count, cuts = 1000, 5

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/schema/shared"
@@ -91,7 +90,7 @@ func TestASchemaThatIsGoneBreaksItsTool(t *testing.T) {
 
 // A call writes out the schemas of its tool, and none of the toolset's others.
 func TestACallReadsTheSchemasOfItsToolAlone(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} { //nolint:paralleltest // the same
+	for _, d := range databasetest.Of(t) { //nolint:paralleltest // the same
 		t.Run(string(d), func(t *testing.T) {
 			f := newFixture(t, databasetest.Open(t, d, nil))
 			spec := letters()

@@ -289,7 +289,7 @@ func TestUsersHaveABoundedNumberOfServers(t *testing.T) {
 // known for a second.
 func TestChangesCountAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database.Dialect{database.SQLite, database.Postgres} {
+	for _, d := range databasetest.Of(t) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			hub := &wake.Hub{}
