@@ -101,6 +101,10 @@ type MCP struct {
 	// for the authorization server of Portico's own, which needs the console; off; or
 	// the issuer of another one, with which users sign in.
 	OAuth string `key:"oauth" env:"MCP_OAUTH"`
+	// Sessions lets MCP clients of revision 2025-11-25 and before that can ask the
+	// person in front of them do so, in sessions. What has a session must come to the
+	// process that began it.
+	Sessions bool `key:"sessions" env:"MCP_SESSIONS"`
 }
 
 // Issuer is the authorization server whose tokens count for MCP; empty for the own one

@@ -21,6 +21,8 @@ const (
 	// MCP is the scope of an app's access token: this server as an MCP server, and
 	// nothing else.
 	MCP Scope = "mcp"
+	// MCPRead is the part of MCP that changes nothing.
+	MCPRead Scope = "mcp:read"
 )
 
 // Actor is an authenticated caller. Every service method that touches a

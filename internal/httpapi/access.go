@@ -98,7 +98,7 @@ func (o Operation) admits(who actor.Actor) error {
 		return errs.New(errs.Forbidden, "This key may only execute tools.").Do(useOwnKey)
 	case who.Scope == actor.CodeAPI && o.Access != Code:
 		return errs.New(errs.Forbidden, "This token is for the code interpreter API only.").Do(useOwnKey)
-	case who.Scope == actor.MCP && o.Access != Apps:
+	case (who.Scope == actor.MCP || who.Scope == actor.MCPRead) && o.Access != Apps:
 		return errs.New(errs.Forbidden, "This token is for the MCP server only.").Do(useOwnKey)
 	case who.Scope == actor.Watch && !o.Tickets:
 		return errs.New(errs.Forbidden, "This ticket is for the events of one run only.").Do(useOwnKey)

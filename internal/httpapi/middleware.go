@@ -92,10 +92,10 @@ const (
 	// allowedHeaders are those that operations read, and the conditions that
 	// browsers send by themselves.
 	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, Range, " +
-		"X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
+		"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
 		"X-PTC-Call-Id, X-PTC-Line, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
 	// exposedHeaders are those of answers that pages may read.
-	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, X-CodeAPI-Execution-Profile, " + HeaderTrace
+	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, Mcp-Session-Id, WWW-Authenticate, X-CodeAPI-Execution-Profile, " + HeaderTrace
 )
 
 // cors lets the configured browser origins call with credentials. Every answer

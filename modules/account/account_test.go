@@ -375,7 +375,7 @@ func TestUsers(t *testing.T) {
 func (b bundle) appKey(t *testing.T, a actor.Actor) (key account.Plaintext) {
 	t.Helper()
 	if err := b.db.InTx(t.Context(), func(tx database.Tx) (err error) {
-		key, err = b.AppKey(tx, a.UID, "app-1", b.clock.Now().Add(time.Hour))
+		key, err = b.AppKey(tx, account.AppKey{UID: a.UID, GrantID: "app-1", Scope: actor.MCP, Until: b.clock.Now().Add(time.Hour)})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/account/login"
+	"github.com/portico-run/portico/modules/account/oidc"
 )
 
 // Deps is what the module needs.
@@ -32,9 +33,9 @@ type Deps struct {
 type AppTokens interface {
 	// Claimed reports whether a token says that it is one of them.
 	Claimed(token string) bool
-	// Verify returns whom a token is about, at its issuer. It returns oidc.ErrToken
-	// for one that is not good.
-	Verify(ctx context.Context, token string) (issuer, subject string, err error)
+	// Verify returns what a token grants. It returns oidc.ErrToken for one that is not
+	// good.
+	Verify(ctx context.Context, token string) (oidc.Granted, error)
 }
 
 // Hosts are the servers whose signed tokens are taken.

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -30,10 +31,22 @@ func (s *Service) EndCallKey(ctx context.Context, a actor.Actor, callID string) 
 
 func callKeyName(callID string) string { return "PTC_CALL_" + callID }
 
-// AppKey makes the access token of an app that a user let in: a key that is good
-// until a moment, for this server as an MCP server and nothing else.
-func (s *Service) AppKey(tx database.Tx, uid, grantID string, until time.Time) (Plaintext, error) {
-	_, plain, err := s.insertKey(tx, uid, appKeyName(grantID), actor.MCP, &until)
+// AppKey is an access token of an app that a user let in: good until a moment, for this
+// server as an MCP server and nothing else, or for a part of that.
+type AppKey struct {
+	UID, GrantID string
+	Scope        actor.Scope // MCP or MCPRead
+	Until        time.Time
+}
+
+var errAppScope = errors.New("an access token of an app has a scope that apps do not have")
+
+// AppKey makes the access token of an app.
+func (s *Service) AppKey(tx database.Tx, k AppKey) (Plaintext, error) {
+	if k.Scope != actor.MCP && k.Scope != actor.MCPRead {
+		return "", errAppScope
+	}
+	_, plain, err := s.insertKey(tx, k.UID, appKeyName(k.GrantID), k.Scope, &k.Until)
 	return plain, err
 }
 

@@ -48,6 +48,7 @@ import (
 	"github.com/portico-run/portico/modules/model/named"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/program/flat"
+	clients "github.com/portico-run/portico/modules/program/mcpserver"
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
@@ -129,6 +130,7 @@ type App struct {
 	Models       *named.Set // nil where none is configured
 	MCP          *hub.Hub
 	Servers      *mcpserver.Service // what is stored of MCP servers
+	Clients      *clients.Module    // this server as an MCP server
 
 	// What users authorize this server for: MCP servers, and the APIs of toolsets.
 	Authorizations, Grants *oauth.Service
@@ -231,6 +233,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
+	a.Clients = a.mcpServer(box)
 	a.register(box)
 	return a.publisher()
 }
@@ -248,7 +251,7 @@ func (a *App) programs() *program.Module {
 
 func (a *App) register(box *secretbox.Box) {
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.mcpServer(box), a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, named.Module{Set: a.Models, Keys: a.Accounts.Service}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.Clients, a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, named.Module{Set: a.Models, Keys: a.Accounts.Service}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}

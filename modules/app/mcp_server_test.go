@@ -222,37 +222,40 @@ func TestApprovalsOverMCP(t *testing.T) {
 		form := func(decision, reason string) *mcp.ElicitResult {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": decision, "reason": reason}}
 		}
-		modern := func(o *mcp.ClientOptions) *mcp.ClientSession { return s.agent(s.key, "2026-07-28", o) }
+		for _, era := range eras() {
+			client := func(o *mcp.ClientOptions) *mcp.ClientSession { return s.agent(s.key, era, o) }
+			const programs = "SELECT count(*) FROM tool_call_results WHERE tool_name = 'execute_code'"
+			before := s.count(programs)
 
-		r, _, failed := call(t, modern(answers(form("allow", ""), form("refuse", "no need"))), "run_code", map[string]any{"code": careful})
-		require.False(t, failed)
-		require.Equal(t, "Rome\nApprovalDenied no need\n", r.Stdout, r.Stderr)
-		require.Len(t, asked, 2)
-		require.Contains(t, asked[0].Message, "get_weather of demo")
-		require.Contains(t, asked[0].Message, `"city":"Rome"`)
-		require.Equal(t, 1, s.count("SELECT count(*) FROM tool_call_results WHERE tool_name = 'execute_code'"), "it ran once")
+			r, _, failed := call(t, client(answers(form("allow", ""), form("refuse", "no need"))), "run_code", map[string]any{"code": careful})
+			require.False(t, failed)
+			require.Equal(t, "Rome\nApprovalDenied no need\n", r.Stdout, r.Stderr)
+			require.Len(t, asked, 2)
+			require.Contains(t, asked[0].Message, "get_weather of demo")
+			require.Contains(t, asked[0].Message, `"city":"Rome"`)
+			require.Equal(t, before+1, s.count(programs), "it ran once")
 
-		r, _, _ = call(t, modern(answers(&mcp.ElicitResult{Action: "decline"})), "run_code", map[string]any{"code": careful})
-		require.Equal(t, 2, strings.Count(r.Stdout, "ApprovalDenied"), r.Stdout)
-		require.Len(t, asked, 2)
+			r, _, _ = call(t, client(answers(&mcp.ElicitResult{Action: "decline"})), "run_code", map[string]any{"code": careful})
+			require.Equal(t, 2, strings.Count(r.Stdout, "ApprovalDenied"), r.Stdout)
+			require.Len(t, asked, 2)
 
-		// What is put off is asked once, and stays.
-		r, _, _ = call(t, modern(answers(&mcp.ElicitResult{Action: "cancel"})), "run_code", map[string]any{"code": careful})
-		require.Equal(t, "paused", r.Status)
-		require.Len(t, asked, 1)
-		require.Len(t, r.Pending, 1)
-		require.Equal(t, s.app.Config.Server.Endpoint+"/console/approvals/"+r.Pending[0].Call, r.Pending[0].URL)
-		r, _, _ = call(t, modern(answers(form("allow", ""))), "resume_code", map[string]any{"execution": r.Execution, "wait_s": 30})
-		require.Equal(t, "Rome\nOslo\n", r.Stdout, "it is asked about again where somebody waits for it")
+			// What is put off is asked once, and stays.
+			r, _, _ = call(t, client(answers(&mcp.ElicitResult{Action: "cancel"})), "run_code", map[string]any{"code": careful})
+			require.Equal(t, "paused", r.Status)
+			require.Len(t, asked, 1)
+			require.Len(t, r.Pending, 1)
+			require.Equal(t, s.app.Config.Server.Endpoint+"/console/approvals/"+r.Pending[0].Call, r.Pending[0].URL)
+			r, _, _ = call(t, client(answers(form("allow", ""))), "resume_code", map[string]any{"execution": r.Execution, "wait_s": 30})
+			require.Equal(t, "Rome\nOslo\n", r.Stdout, "it is asked about again where somebody waits for it")
 
-		// Arguments that cannot be shown whole are not asked about here.
-		long := "try:\n    save_note(title='t', text='x' * 3000)\nexcept ToolExecutionError as e:\n    print(e.code)"
-		r, _, _ = call(t, modern(answers(form("allow", ""))), "run_code", map[string]any{"code": long})
-		require.Equal(t, "paused", r.Status)
-		require.Empty(t, asked)
-		require.Equal(t, http.StatusOK, s.decide(r.Pending[0].Call, "refuse").status)
+			// Arguments that cannot be shown whole are not asked about here.
+			long := "try:\n    save_note(title='t', text='x' * 3000)\nexcept ToolExecutionError as e:\n    print(e.code)"
+			r, _, _ = call(t, client(answers(form("allow", ""))), "run_code", map[string]any{"code": long})
+			require.Equal(t, "paused", r.Status)
+			require.Empty(t, asked)
+			require.Equal(t, http.StatusOK, s.decide(r.Pending[0].Call, "refuse").status)
 
-		for _, session := range []*mcp.ClientSession{s.agent(s.key, "2025-11-25", answers(form("allow", ""))), modern(nil)} {
+			session := client(nil)
 			r, _, _ = call(t, session, "run_code", map[string]any{"code": careful})
 			require.Equal(t, "paused", r.Status)
 			require.Empty(t, asked)
@@ -429,51 +432,100 @@ func TestClientsOfOthersOverMCP(t *testing.T) {
 print(len(await asyncio.gather(*(get_weather(city=c, days=1) for c in cities))))`,
 			"raise ValueError('why')",
 			"print(1)",
-			"print(save_note(title='t', text='x')['saved'])",
+			saving("t", "u"), saving("t"), saving("t"), saving("x' * 3000 + 'x"),
 		})
 		require.NoError(t, err)
+		const allow, refuse, cancel = `{"action":"accept","content":{"decision":"allow"}}`, `{"action":"accept","content":{"decision":"refuse","reason":"no need"}}`, `{"action":"cancel"}`
 		for name, command := range clients {
-			cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], s.url+"/mcp", string(programs))...)
-			cmd.Env = append(os.Environ(), "KEY="+s.key)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			require.NoError(t, err, "%s: %s", name, &stderr)
-			var seen struct {
-				Version, Resource      string
-				Tools, Asked, Progress []string
-				Results                []struct {
-					Error bool
-					Value ran
-					Text  string
+			for _, answers := range []string{"[" + strings.Join([]string{allow, refuse, `{"action":"decline"}`, cancel, cancel}, ",") + "]", ""} {
+				seen := drives(t, append(command, s.url+"/mcp", string(programs), answers), "KEY="+s.key)
+				require.ElementsMatch(t, []string{"search_tools", "describe_tool", "run_code", "run_code_readonly", "resume_code"}, seen.Tools, name)
+				require.Equal(t, "5\n", seen.Results[0].Value.Stdout, name)
+				require.Equal(t, 5, seen.Results[0].Value.CallsMade, name)
+				require.Contains(t, seen.Results[0].Text, `"calls_made":5`, name)
+				require.GreaterOrEqual(t, len(seen.Progress), 5, "%s: each call: %v", name, seen.Progress)
+				require.Contains(t, seen.Progress[0], "get_weather", name)
+				require.True(t, seen.Results[1].Error, name)
+				require.Contains(t, seen.Results[1].Value.Stderr, "ValueError: why", name)
+				require.False(t, seen.Results[2].Error, name)
+				require.Zero(t, seen.Results[2].Value.CallsMade, name)
+				require.Contains(t, seen.Resource, `"status":"finish"`, name)
+				want := "2025-11-25"
+				if name == "Python, newer" {
+					want = "2026-07-28"
+				}
+				require.Equal(t, want, seen.Version, name)
+				asking := seen.Results[3:]
+				if answers == "" { // it does not say that it can ask
+					require.Empty(t, seen.Asked, name)
+					s.pausedOnly(asking, name)
+					continue
+				}
+				require.Equal(t, "saved t\ndenied no need\n", asking[0].Value.Stdout, name)
+				require.Equal(t, "denied No reason was given.\n", asking[1].Value.Stdout, name)
+				s.pausedOnly(asking[2:], name)
+				require.GreaterOrEqual(t, len(seen.Asked), 4, name)
+				for _, question := range seen.Asked[:4] {
+					require.Contains(t, question, "save_note of demo", name)
+				}
+				for _, question := range seen.Asked[4:] { // those that open pages are shown one for the long note
+					require.Equal(t, "A call of save_note waits for your decision.", question, name)
 				}
 			}
-			require.NoError(t, json.Unmarshal(out, &seen), name)
-			require.ElementsMatch(t, []string{"search_tools", "describe_tool", "run_code", "run_code_readonly", "resume_code"}, seen.Tools, name)
-			require.Equal(t, "5\n", seen.Results[0].Value.Stdout, name)
-			require.Equal(t, 5, seen.Results[0].Value.CallsMade, name)
-			require.Contains(t, seen.Results[0].Text, `"calls_made":5`, name)
-			require.GreaterOrEqual(t, len(seen.Progress), 5, "%s: each call: %v", name, seen.Progress)
-			require.Contains(t, seen.Progress[0], "get_weather", name)
-			require.True(t, seen.Results[1].Error, name)
-			require.Contains(t, seen.Results[1].Value.Stderr, "ValueError: why", name)
-			require.False(t, seen.Results[2].Error, name)
-			require.Zero(t, seen.Results[2].Value.CallsMade, name)
-			require.Contains(t, seen.Resource, `"status":"finish"`, name)
-			last := seen.Results[3].Value
-			if name == "Python, newer" {
-				require.Equal(t, "2026-07-28", seen.Version)
-				require.Len(t, seen.Asked, 1)
-				require.Contains(t, seen.Asked[0], "save_note of demo")
-				require.Equal(t, "t\n", last.Stdout)
-				continue
-			}
-			require.Equal(t, "2025-11-25", seen.Version, name)
-			require.Equal(t, "paused", last.Status, name)
-			require.Contains(t, last.Pending[0].URL, "/console/approvals/", name)
-			require.Equal(t, http.StatusOK, s.decide(last.Pending[0].Call, "refuse").status)
 		}
 	})
+}
+
+// saving is a program that saves notes, and says of each how that ended.
+func saving(titles ...string) string {
+	return "for title in ['" + strings.Join(titles, "', '") + `']:
+    try:
+        print("saved", save_note(title='t', text=title)["saved"])
+    except ApprovalDenied as e:
+        print("denied", e.reason)`
+}
+
+// seenResult is how a program ended, as a client of others saw it.
+type seenResult struct {
+	Error bool
+	Value ran
+	Text  string
+}
+
+// seenByOthers is what a client of others prints.
+type seenByOthers struct {
+	Version, Resource      string
+	Tools, Asked, Progress []string
+	Results                []seenResult
+}
+
+// drives runs a client that others wrote.
+func drives(t *testing.T, command []string, env ...string) (seen seenByOthers) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%v: %s", command, &stderr)
+	require.NoError(t, json.Unmarshal(out, &seen), "%s", out)
+	return seen
+}
+
+// pausedOnly checks that programs wait for a person in the console, and refuses their
+// calls.
+func (s *instance) pausedOnly(list []seenResult, name string) {
+	s.t.Helper()
+	for i, r := range slices.Backward(list) {
+		require.Equal(s.t, "paused", r.Value.Status, "%s, %d", name, i)
+		require.Contains(s.t, r.Value.Pending[0].URL, "/console/approvals/", name)
+		require.Equal(s.t, http.StatusOK, s.decide(r.Value.Pending[0].Call, "refuse").status)
+	}
+	if len(list) == 4 { // the first saves another one
+		require.Equal(s.t, http.StatusOK, s.decide(s.waits(1)[0].CallID, "refuse").status)
+	}
 }
 
 // A client that only starts processes has the same server over standard input and

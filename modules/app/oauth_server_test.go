@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -318,6 +319,89 @@ func TestAppsAreLetIn(t *testing.T) {
 	})
 }
 
+// An app that is let in to read finds tools and runs what only reads. What else it tries
+// it is told to ask for; another server's tokens are held to the same.
+func TestAppsThatOnlyRead(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	eachApp(t, func(t *testing.T, s *instance) {
+		anna, notes := s.visitor(s.key), s.thirdParty("Notes")
+		_, page := anna.send("GET", notes.page("scope", "mcp:read"), "", "")
+		require.Contains(t, page, "which only read")
+		require.NotContains(t, page, "your decisions")
+		_, page = anna.send("GET", notes.page(), "", "")
+		require.Contains(t, page, "your decisions")
+		_, page = anna.send("GET", notes.page("scope", "write"), "", "")
+		require.Contains(t, page, "asks for nothing that there is")
+		code := anna.decides(notes.page("scope", "mcp:read"), "allow").Query().Get("code")
+		status, tokens := notes.redeem(code)
+		require.Equal(t, 200, status, "%v", tokens)
+		require.Equal(t, "mcp:read", tokens["scope"])
+		_, page = anna.send("GET", "/console/account", "", "")
+		require.Contains(t, page, "only read")
+		status, body := notes.refresh(tokens["refresh_token"], "scope", "mcp")
+		require.Equal(t, 400, status)
+		require.Equal(t, "invalid_scope", body["error"])
+		status, tokens = notes.refresh(tokens["refresh_token"])
+		require.Equal(t, 200, status, "%v", tokens)
+		require.Equal(t, "mcp:read", tokens["scope"])
+		s.reads(t, tokens["access_token"].(string))
+		for _, path := range []string{"/mcp", "/v1/tool/execute", "/v1/sandbox/execute", "/v1/exec", "/v1/auth/cli/api-key", "/v1/auth/apps/request"} {
+			status, _ = s.opens(path, tokens["access_token"])
+			require.Equal(t, 403, status, path)
+		}
+
+		all := notes.letIn(anna)
+		status, narrow := notes.refresh(all["refresh_token"], "scope", "mcp:read")
+		require.Equal(t, 200, status)
+		s.reads(t, narrow["access_token"].(string))
+		require.Equal(t, 2, s.count("SELECT count(*) FROM app_grants WHERE refresh IS NOT NULL"))
+		require.Equal(t, 1, s.count("SELECT count(*) FROM app_grants WHERE scope = 'mcp:read' AND refresh IS NOT NULL"), "what was allowed stays")
+	})
+}
+
+// reads checks that a token reads, and changes and decides nothing.
+func (s *instance) reads(t *testing.T, token string) {
+	t.Helper()
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, willing(allowing()))
+	session, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: s.url + "/mcp/oauth", HTTPClient: &http.Client{Transport: tokened{token}}, DisableStandaloneSSE: true,
+	}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	require.NoError(t, err)
+	require.Empty(t, session.ID(), "it is never asked")
+	var names []string
+	for tool, err := range session.Tools(t.Context(), nil) {
+		require.NoError(t, err)
+		names = append(names, tool.Name)
+	}
+	require.ElementsMatch(t, []string{"search_tools", "describe_tool", "run_code_readonly", "resume_code"}, names)
+	r, _, failed := call(t, session, "run_code_readonly", map[string]any{"code": "print(get_weather(city='Oslo', days=1)['city'])\ntry:\n    save_note(title='t', text='x')\nexcept ToolExecutionError as e:\n    print(e.code)"})
+	require.False(t, failed)
+	require.Equal(t, "Oslo\nCALLER_NOT_ALLOWED\n", r.Stdout, r.Stderr)
+	_, err = session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: r.Run})
+	require.NoError(t, err)
+	for _, change := range []string{`"name":"run_code","arguments":{"code":"print(1)"}`, `"name":"run_code_readonly","arguments":{"code":"print(1)","canvas":"new"}`} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/mcp/oauth", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+change+`}}`))
+		require.NoError(t, err)
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}}
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, 403, answer.StatusCode)
+		require.Equal(t, `Bearer error="insufficient_scope", resource_metadata="`+s.url+`/.well-known/oauth-protected-resource/mcp/oauth", scope="mcp"`, answer.Header.Get("WWW-Authenticate"))
+	}
+}
+
+// tokened sends a token with every request.
+type tokened struct{ token string }
+
+// RoundTrip implements http.RoundTripper.
+func (b tokened) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // What is wrong with a request of an app is told to the person, or to the app, and
 // gives nothing away.
 func TestAppsThatAskWrongly(t *testing.T) {
@@ -496,6 +580,9 @@ func TestAccessTokensOfAnotherServer(t *testing.T) {
 	token := provider.Access(t, good)
 	status, _ := s.opens("/mcp/oauth", token)
 	require.Equal(t, 200, status)
+	narrow := maps.Clone(good)
+	narrow["scope"] = "openid mcp:read"
+	s.reads(t, provider.Access(t, narrow))
 	for _, path := range []string{"/mcp", "/v1/tool/execute", "/v1/sandbox/execute"} {
 		status, _ = s.opens(path, token)
 		require.Equal(t, 403, status, path)

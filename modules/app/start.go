@@ -62,7 +62,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Serving{server: &server{handler: httpapi.Forwarded(c.Server.TrustedProxies, pages), listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.Programs.Service.Drain, logger: a.Logger}}
+	s := &Serving{server: &server{handler: httpapi.Forwarded(c.Server.TrustedProxies, pages), listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.drain, logger: a.Logger}}
 	if c.Demo.Enabled {
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}
@@ -80,6 +80,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	s.group.Add("the isolation of programs", guard{a})
 	s.group.Add("the code interpreter API", a.CodeAPI)
 	s.group.Add("persistent interpreters", a.Interpreters)
+	s.group.Add("MCP clients", a.Clients.Kept)
 	s.group.Add("the HTTP server", s.server)
 	s.group.Add("streams", a.Streams)
 	s.group.Add("approvals", a.Approvals)
@@ -89,6 +90,12 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	s.group.Add("housekeeping", &background{work: a.housekeep})
 	s.group.Add("the configuration's watch", &background{work: func(ctx context.Context) { a.follow(ctx, watch) }})
 	return s, s.group.Start(ctx)
+}
+
+// drain lets go of what would keep requests: questions to people first, then programs.
+func (a *App) drain(ctx context.Context) {
+	a.Clients.Kept.Quiesce()
+	a.Programs.Service.Drain(ctx)
 }
 
 // background runs one function until it is stopped.

@@ -457,6 +457,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 200},
 		{"POST", "/mcp", `{"jsonrpc":"1.0","id":1,"method":"tools/list"}`, 400},
 		{"POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202},
+		{"DELETE", "/mcp", "", 404},
+		{"DELETE", "/mcp/oauth", "", 404},
 		{"GET", "/v1/tool/approvals/permissions", "", 200},
 		{"DELETE", "/v1/tool/approvals/permissions/none", "", 404},
 	} {
@@ -468,6 +470,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		}
 		if strings.HasPrefix(c.path, "/oauth/") && !strings.HasPrefix(c.body, "{") {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		if c.method == http.MethodDelete && strings.HasPrefix(c.path, "/mcp") {
+			r.Header.Set("Mcp-Session-Id", "none")
 		}
 		if strings.HasPrefix(c.body, "--x") {
 			r.Header.Set("Content-Type", "multipart/form-data; boundary=x")

@@ -69,3 +69,23 @@ func TestWhatClientsAreTold(t *testing.T) {
 	require.Equal(t, header, listed.Remotes[0].Headers[0].Name)
 	require.True(t, listed.Remotes[0].Headers[0].IsRequired && listed.Remotes[0].Headers[0].IsSecret)
 }
+
+// With --oauth, clients are told the address where they get tokens, and no key.
+func TestWhatClientsAreToldOfOAuth(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"claude-code", "codex", "cursor", "librechat", "vscode"} {
+		code, out, errs := portico(t, []string{"PORTICO_API=https://portico.example.com/", "PORTICO_API_KEY=rf_secret"}, "mcp", "config", client, "--oauth")
+		require.Zero(t, code, errs)
+		require.NotContains(t, out, "rf_secret")
+		require.NotContains(t, out, "PORTICO_API_KEY")
+		require.NotContains(t, out, "X-API-Key")
+		require.Regexp(t, `url"? ?[:=] "?https://portico\.example\.com/mcp/oauth"?\n`, out, client)
+		if client != "codex" {
+			var told map[string]map[string]map[string]any
+			require.NoError(t, yaml.Unmarshal([]byte(out), &told), client) // JSON is YAML
+			for _, servers := range told {
+				require.NotContains(t, servers["portico"], "headers", client)
+			}
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/account/authserver"
@@ -125,7 +126,7 @@ func TestAppsDescribeThemselves(t *testing.T) {
 		for range 3 {
 			asked, err := f.Read(t.Context(), request(document))
 			require.NoError(t, err)
-			require.Equal(t, authserver.Asked{Name: "Notes", App: "app.example.com", Place: "localhost"}, asked)
+			require.Equal(t, authserver.Asked{Name: "Notes", App: "app.example.com", Place: "localhost", Scope: "mcp"}, asked)
 		}
 		require.Equal(t, 1, f.web.asked, "it is known for a while")
 		f.web.pages["https://app.example.com/odd.json"] = strings.Replace(describe("https://app.example.com/odd.json", callback), "Notes", `No\u202ete\u0000\u0007s\n`, 1)
@@ -180,11 +181,11 @@ func TestSecretsOfAppsEnd(t *testing.T) {
 		tokens := f.letIn(t, anna)
 		for range 3 { // each token gives it another 60 days
 			f.now = f.now.Add(59 * 24 * time.Hour)
-			tokens, err = f.Refresh(t.Context(), tokens.Refresh, document, "")
+			tokens, err = f.Refresh(t.Context(), authserver.Renewal{Token: tokens.Refresh, ClientID: document})
 			require.NoError(t, err)
 		}
 		f.now = f.now.Add(61 * 24 * time.Hour)
-		_, err = f.Refresh(t.Context(), tokens.Refresh, document, "")
+		_, err = f.Refresh(t.Context(), authserver.Renewal{Token: tokens.Refresh, ClientID: document})
 		require.Error(t, err)
 		f.letIn(t, anna)
 		var rows int64
@@ -220,7 +221,9 @@ func TestManyAtOnce(t *testing.T) {
 		r := f.redemption(t, anna)
 		require.Equal(t, 1, once(func() (authserver.Tokens, error) { return f.Redeem(t.Context(), r) }))
 		tokens := f.letIn(t, anna)
-		require.Equal(t, 1, once(func() (authserver.Tokens, error) { return f.Refresh(t.Context(), tokens.Refresh, document, "") }))
+		require.Equal(t, 1, once(func() (authserver.Tokens, error) {
+			return f.Refresh(t.Context(), authserver.Renewal{Token: tokens.Refresh, ClientID: document})
+		}))
 		for range 100 {
 			f.letIn(t, ben)
 		}
@@ -257,7 +260,61 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 			require.Contains(t, tries, method.Name)
 			t.Run(method.Name, tries[method.Name])
 		}
-		_, err = f.Refresh(t.Context(), tokens.Refresh, document, "")
+		_, err = f.Refresh(t.Context(), authserver.Renewal{Token: tokens.Refresh, ClientID: document})
 		require.NoError(t, err, "hers is as it was")
+	})
+}
+
+// What an app asks for is what people are told and what it gets, at most: a refreshed
+// token may do less than the one before, and later again as much, but never more.
+func TestScopesOfAppsOnlyNarrow(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		accounts := account.New(account.Deps{DB: db, Logger: slog.New(slog.DiscardHandler), TokenSecret: []byte(strings.Repeat("s", 32)), Now: func() time.Time { return f.now }})
+		may := func(tokens authserver.Tokens) {
+			t.Helper()
+			who, err := accounts.Service.Authenticate(t.Context(), httpapi.Credentials{APIKey: tokens.Access})
+			require.NoError(t, err)
+			require.Equal(t, tokens.Scope, string(who.Scope))
+		}
+		for asked, want := range map[string]string{"": "mcp", "  ": "mcp", "mcp": "mcp", "mcp:read": "mcp:read", "mcp:read mcp": "mcp", "offline_access mcp:read": "mcp:read"} {
+			r := request(document)
+			r.Scope = asked
+			said, err := f.Read(t.Context(), r)
+			require.NoError(t, err, asked)
+			require.Equal(t, want, said.Scope, asked)
+			to, err := f.Decide(t.Context(), anna, r, true)
+			require.NoError(t, err)
+			u, err := url.Parse(to)
+			require.NoError(t, err)
+			tokens, err := f.Redeem(t.Context(), authserver.Redemption{Code: u.Query().Get("code"), ClientID: document, Redirect: callback, Verifier: verifier})
+			require.NoError(t, err)
+			require.Equal(t, want, tokens.Scope, asked)
+			may(tokens)
+			for _, next := range []string{"", "mcp:read", "", "mcp", "mcp mcp:read", "nonsense", "mcp:read"} {
+				before := tokens
+				tokens, err = f.Refresh(t.Context(), authserver.Renewal{Token: before.Refresh, ClientID: document, Scope: next})
+				if next == "nonsense" || strings.HasPrefix(next+" ", "mcp ") && want != "mcp" {
+					require.Error(t, err, "%q, then %q", asked, next)
+					tokens = before // it is good still
+					continue
+				}
+				require.NoError(t, err, "%q, then %q", asked, next)
+				require.Equal(t, strings.Fields(next + " " + want)[0], tokens.Scope)
+				may(tokens)
+			}
+		}
+		apps, err := f.Apps(t.Context(), anna)
+		require.NoError(t, err)
+		kinds := map[string]int{}
+		for _, a := range apps {
+			kinds[a.Scope]++
+		}
+		require.Equal(t, map[string]int{"mcp": 4, "mcp:read": 2}, kinds)
+		r := request(document)
+		r.Scope = "openid write"
+		_, err = f.Decide(t.Context(), anna, r, true)
+		require.ErrorContains(t, err, "asks for nothing that there is")
 	})
 }

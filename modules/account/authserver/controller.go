@@ -29,6 +29,7 @@ type requestedAppBody struct {
 	Name  string `json:"name" doc:"What the app calls itself: nobody has checked it" example:"Notes"`
 	App   string `json:"app" doc:"The host whose document describes the app; empty for one that registered itself" example:"app.example.com"`
 	Place string `json:"place" doc:"Where the browser goes back to" example:"127.0.0.1:7100"`
+	Scope string `json:"scope" enum:"mcp,mcp:read" doc:"What it may: everything that the MCP server offers, or what changes nothing"`
 }
 
 func (c controller) read(ctx context.Context, _ actor.Actor, in *readAppInput) (requestedAppBody, error) {
@@ -56,6 +57,7 @@ type appBody struct {
 	AppID     string     `json:"appId" example:"app-1a2b3c4d5e6f"`
 	Name      string     `json:"name" doc:"What the app calls itself" example:"Notes"`
 	Place     string     `json:"place" doc:"Where the browser went back to" example:"127.0.0.1:7100"`
+	Scope     string     `json:"scope" enum:"mcp,mcp:read" doc:"What it may"`
 	CreatedAt time.Time  `json:"createdAt"`
 	UsedAt    *time.Time `json:"usedAt,omitempty" doc:"When it last got a token"`
 	ExpiresAt time.Time  `json:"expiresAt" doc:"Unless it gets a token before"`
@@ -81,7 +83,7 @@ func (c controller) end(ctx context.Context, who actor.Actor, in *endAppInput) (
 type mcpResourceBody struct {
 	Resource string   `json:"resource" example:"http://localhost:8080/mcp/oauth"`
 	Servers  []string `json:"authorization_servers" nullable:"false" example:"http://localhost:8080/oauth"`
-	Scopes   []string `json:"scopes_supported,omitempty" nullable:"false" example:"mcp"`
+	Scopes   []string `json:"scopes_supported,omitempty" nullable:"false" example:"mcp,mcp:read"`
 	Methods  []string `json:"bearer_methods_supported" nullable:"false" example:"header"`
 	Name     string   `json:"resource_name" example:"Portico"`
 }
@@ -90,7 +92,7 @@ func (s *Service) resource() mcpResourceBody {
 	c := s.deps.Settings
 	b := mcpResourceBody{Resource: c.Endpoint + c.Resource, Servers: []string{c.Issuer}, Methods: []string{"header"}, Name: "Portico"}
 	if c.Issuer == "" {
-		b.Servers, b.Scopes = []string{c.Endpoint + issuerPath}, []string{scope}
+		b.Servers, b.Scopes = []string{c.Endpoint + issuerPath}, scopes()
 	}
 	return b
 }
@@ -101,7 +103,7 @@ type authorizationServerBody struct {
 	Token          string   `json:"token_endpoint" example:"http://localhost:8080/oauth/token"`
 	Register       string   `json:"registration_endpoint" example:"http://localhost:8080/oauth/register"`
 	Revoke         string   `json:"revocation_endpoint" example:"http://localhost:8080/oauth/revoke"`
-	Scopes         []string `json:"scopes_supported" nullable:"false" example:"mcp"`
+	Scopes         []string `json:"scopes_supported" nullable:"false" example:"mcp,mcp:read"`
 	ResponseTypes  []string `json:"response_types_supported" nullable:"false" example:"code"`
 	ResponseModes  []string `json:"response_modes_supported" nullable:"false" example:"query"`
 	GrantTypes     []string `json:"grant_types_supported" nullable:"false" example:"authorization_code,refresh_token"`
@@ -117,7 +119,7 @@ func (s *Service) server() authorizationServerBody {
 	none := []string{"none"}
 	return authorizationServerBody{
 		Issuer: at + issuerPath, Authorize: at + s.deps.Settings.Consent, Token: at + tokenPath, Register: at + registerPath, Revoke: at + revokePath,
-		Scopes: []string{scope}, ResponseTypes: []string{"code"}, ResponseModes: []string{"query"}, GrantTypes: []string{grantCode, grantRefresh},
+		Scopes: scopes(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"}, GrantTypes: []string{grantCode, grantRefresh},
 		TokenMethods: none, RevokeMethods: none, Challenges: []string{"S256"}, Documents: true, IssuerReturned: true,
 	}
 }

@@ -24,7 +24,7 @@ import (
 // Accounts are the users, and the keys that access tokens are.
 type Accounts interface {
 	UserIn(h database.Handle, uid string) (account.User, error)
-	AppKey(tx database.Tx, uid, grantID string, until time.Time) (account.Plaintext, error)
+	AppKey(tx database.Tx, of account.AppKey) (account.Plaintext, error)
 	EndAppKeys(tx database.Tx, uid, grantID string) error
 }
 
@@ -67,15 +67,13 @@ const (
 	serverMeta   = "/.well-known/oauth-authorization-server" + issuerPath
 	appsPath     = "/v1/auth/apps"
 	tag          = "apps"
-	// scope is the one there is: everything that the MCP server offers.
-	scope = "mcp"
 	// maxBody is the largest request of an app, in bytes.
 	maxBody = 256 << 10
 )
 
 // Challenge is the header WWW-Authenticate of the resource.
 func (s Settings) Challenge() string {
-	return `Bearer resource_metadata="` + s.Endpoint + resourceMeta + s.Resource + `", scope="` + scope + `"`
+	return `Bearer resource_metadata="` + s.Endpoint + resourceMeta + s.Resource + `", scope="` + string(actor.MCP) + `"`
 }
 
 // Module is the wired package.
@@ -127,7 +125,7 @@ func (c controller) registerProtocol(api *httpapi.API) {
 	}
 	api.Raw(register, c.registerApp)
 	token := op("get-app-token", tokenPath, "Get tokens for an app")
-	token.Description = "Takes application/x-www-form-urlencoded: grant_type authorization_code with code, redirect_uri, client_id and code_verifier, or refresh_token with refresh_token and client_id. " +
+	token.Description = "Takes application/x-www-form-urlencoded: grant_type authorization_code with code, redirect_uri, client_id and code_verifier, or refresh_token with refresh_token and client_id, and scope for a token that may do less. " +
 		"A code and a refresh token are good once; whoever sends one again ends what the app was allowed."
 	token.Raw = httpapi.Description{Encoded: appTokenForm{}, Answers: []any{appTokensBody{}}}
 	api.Raw(token, c.token)

@@ -28,7 +28,7 @@ type registeredAppBody struct {
 	Method        string   `json:"token_endpoint_auth_method" enum:"none"`
 	GrantTypes    []string `json:"grant_types" nullable:"false" example:"authorization_code,refresh_token"`
 	ResponseTypes []string `json:"response_types" nullable:"false" example:"code"`
-	Scope         string   `json:"scope" example:"mcp"`
+	Scope         string   `json:"scope" example:"mcp mcp:read"`
 }
 
 func (c controller) registerApp(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
@@ -43,7 +43,7 @@ func (c controller) registerApp(w http.ResponseWriter, r *http.Request, _ actor.
 	noStore(w)
 	return write(w, http.StatusCreated, registeredAppBody{
 		ClientID: id, IssuedAt: c.service.deps.Now().Unix(), AppRegistration: body,
-		Method: "none", GrantTypes: []string{grantCode, grantRefresh}, ResponseTypes: []string{"code"}, Scope: scope,
+		Method: "none", GrantTypes: []string{grantCode, grantRefresh}, ResponseTypes: []string{"code"}, Scope: allScopes(),
 	})
 }
 
@@ -55,6 +55,7 @@ type appTokenForm struct {
 	Verifier string `json:"code_verifier,omitempty" minLength:"43" maxLength:"128" example:"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"`
 	Refresh  string `json:"refresh_token,omitempty" maxLength:"128" example:"K7QF2XV5N3ZJ4T6WYB2DHMPRSA"`
 	Resource string `json:"resource,omitempty" maxLength:"2048" example:"http://localhost:8080/mcp/oauth"`
+	Scope    string `json:"scope,omitempty" maxLength:"1024" doc:"With refresh_token: a narrower one than was allowed" example:"mcp:read"`
 }
 
 type appTokensBody struct {
@@ -79,7 +80,7 @@ func (c controller) token(w http.ResponseWriter, r *http.Request, _ actor.Actor)
 			Code: f.Get("code"), ClientID: f.Get("client_id"), Redirect: f.Get("redirect_uri"), Verifier: f.Get("code_verifier"), Resource: f.Get("resource"),
 		})
 	case grantRefresh:
-		t, err = c.service.Refresh(r.Context(), f.Get("refresh_token"), f.Get("client_id"), f.Get("resource"))
+		t, err = c.service.Refresh(r.Context(), Renewal{Token: f.Get("refresh_token"), ClientID: f.Get("client_id"), Resource: f.Get("resource"), Scope: f.Get("scope")})
 	default:
 		err = errGrantType
 	}
@@ -87,7 +88,7 @@ func (c controller) token(w http.ResponseWriter, r *http.Request, _ actor.Actor)
 		return err
 	}
 	noStore(w)
-	return write(w, http.StatusOK, appTokensBody{Access: t.Access, Type: "Bearer", Seconds: int64(accessLife.Seconds()), Refresh: t.Refresh, Scope: scope})
+	return write(w, http.StatusOK, appTokensBody{Access: t.Access, Type: "Bearer", Seconds: int64(accessLife.Seconds()), Refresh: t.Refresh, Scope: t.Scope})
 }
 
 // maxToken is the longest token that can be given back, in bytes.
@@ -118,7 +119,7 @@ func form(r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return errs.New(errs.Invalid, "The form cannot be read.").With(err)
 	}
-	for _, name := range []string{"grant_type", "client_id", "code", "redirect_uri", "code_verifier", "refresh_token", "resource", "token"} {
+	for _, name := range []string{"grant_type", "client_id", "code", "redirect_uri", "code_verifier", "refresh_token", "resource", "scope", "token"} {
 		if len(r.PostForm[name]) > 1 {
 			return errs.Newf(errs.Invalid, "%s is there more than once.", name)
 		}

@@ -21,6 +21,7 @@ type grantRow struct {
 	CodeUntil time.Time
 	Redirect  string
 	Challenge string
+	Scope     string
 	Refresh   *string
 	Spent     *string
 	CreatedAt time.Time

@@ -47,14 +47,13 @@ type Service struct {
 	rows      repository
 }
 
-// Request is what an app asks for. There is one scope, which it gets whatever it asks
-// for.
+// Request is what an app asks for. Scope names scopes, between spaces.
 type Request struct{ ResponseType, ClientID, RedirectURI, State, Scope, Resource, Challenge, Method string }
 
 // Asked is what people are told of a request: the name that the app gives itself, the
-// host whose document describes it (empty for one that registered itself), and where
-// the browser goes back to.
-type Asked struct{ Name, App, Place string }
+// host whose document describes it (empty for one that registered itself), where the
+// browser goes back to, and what the app may.
+type Asked struct{ Name, App, Place, Scope string }
 
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
@@ -75,6 +74,9 @@ func (s *Service) Read(ctx context.Context, r Request) (Asked, error) {
 		return Asked{}, errElsewhere
 	}
 	a := Asked{Name: plain(c.Name), Place: placeOf(r.RedirectURI)}
+	if a.Scope, err = scopeOf(r.Scope, string(actor.MCP)); err != nil {
+		return Asked{}, err
+	}
 	if u, err := url.Parse(r.ClientID); err == nil && u.Scheme == "https" {
 		a.App = u.Host
 	}
@@ -111,7 +113,7 @@ func (s *Service) Decide(ctx context.Context, a actor.Actor, r Request, allow bo
 	now, code := s.deps.Now(), rand.Text()
 	row := grantRow{
 		GrantID: ids.New("app"), UID: a.UID, Name: asked.Name, Place: asked.Place, Client: hashOf(r.ClientID), Code: hashOf(code), CodeUntil: now.Add(codeLife),
-		Redirect: r.RedirectURI, Challenge: r.Challenge, CreatedAt: now, ExpiresAt: now.Add(refreshLife),
+		Redirect: r.RedirectURI, Challenge: r.Challenge, Scope: asked.Scope, CreatedAt: now, ExpiresAt: now.Add(refreshLife),
 	}
 	err = s.deps.DB.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.stale(tx, a.UID, now); err != nil {
@@ -127,7 +129,7 @@ func (s *Service) Decide(ctx context.Context, a actor.Actor, r Request, allow bo
 		if err := s.rows.insert(tx, row); err != nil {
 			return err
 		}
-		return audit.Write(tx, audit.Change{By: a, Action: "app.allow", Subject: row.GrantID, Detail: map[string]string{"name": row.Name, "place": row.Place}}, now)
+		return audit.Write(tx, audit.Change{By: a, Action: "app.allow", Subject: row.GrantID, Detail: map[string]string{"name": row.Name, "place": row.Place, "scope": row.Scope}}, now)
 	})
 	return s.back(r, "code", code), err
 }
@@ -151,8 +153,8 @@ func (s *Service) back(r Request, name, value string) string {
 // Redemption is a code that an app redeems.
 type Redemption struct{ Code, ClientID, Redirect, Verifier, Resource string }
 
-// Tokens are what an app gets.
-type Tokens struct{ Access, Refresh string }
+// Tokens are what an app gets; Scope is what the access token may.
+type Tokens struct{ Access, Refresh, Scope string }
 
 // Redeem gives an app its first tokens. A code that comes again ends what the app was
 // allowed: somebody else may have it.
@@ -181,27 +183,33 @@ func (s *Service) Redeem(ctx context.Context, r Redemption) (Tokens, error) {
 	})
 }
 
+// Renewal is a refresh token that an app redeems. Scope is what the access token may,
+// where that is less than the app was allowed.
+type Renewal struct{ Token, ClientID, Resource, Scope string }
+
 // Refresh gives an app other tokens. A refresh token that comes again ends what the app
-// was allowed.
-func (s *Service) Refresh(ctx context.Context, token, clientID, resource string) (Tokens, error) {
-	if token == "" || clientID == "" {
+// was allowed. What the app was allowed stays as it is, also where it asks for less.
+func (s *Service) Refresh(ctx context.Context, r Renewal) (Tokens, error) {
+	if r.Token == "" || r.ClientID == "" {
 		return Tokens{}, protocol("invalid_request", "refresh_token and client_id are needed.")
 	}
-	if len(token) > maxSecret {
+	if len(r.Token) > maxSecret {
 		return Tokens{}, errGrant
 	}
 	return s.give(ctx, func(tx database.Tx) (row grantRow, again bool, err error) {
-		row, err = s.rows.by(tx, "refresh", hashOf(token))
+		row, err = s.rows.by(tx, "refresh", hashOf(r.Token))
 		if errors.Is(err, errGrant) {
-			row, err = s.rows.by(tx, "spent", hashOf(token))
+			row, err = s.rows.by(tx, "spent", hashOf(r.Token))
 			return row, err == nil, err
 		}
 		switch {
 		case err != nil:
-		case row.ExpiresAt.Before(s.deps.Now()), row.Client != hashOf(clientID):
+		case row.ExpiresAt.Before(s.deps.Now()), row.Client != hashOf(r.ClientID):
 			err = errGrant
-		case !s.ours(resource):
+		case !s.ours(r.Resource):
 			err = errTarget
+		default:
+			row.Scope, err = narrowed(row.Scope, r.Scope)
 		}
 		return row, false, err
 	})
@@ -231,8 +239,8 @@ func (s *Service) give(ctx context.Context, find func(tx database.Tx) (row grant
 		if err := s.rows.renew(tx, row, hashOf(t.Refresh), now, now.Add(refreshLife)); err != nil {
 			return err
 		}
-		access, err := s.deps.Accounts.AppKey(tx, row.UID, row.GrantID, now.Add(accessLife))
-		t.Access = access.Reveal()
+		access, err := s.deps.Accounts.AppKey(tx, account.AppKey{UID: row.UID, GrantID: row.GrantID, Scope: actor.Scope(row.Scope), Until: now.Add(accessLife)})
+		t.Access, t.Scope = access.Reveal(), row.Scope
 		return err
 	})
 	if err == nil && stolen {
@@ -266,6 +274,7 @@ func (s *Service) Revoke(ctx context.Context, token string) error {
 // App is an app that a user let in.
 type App struct {
 	AppID, Name, Place string
+	Scope              string // what it may
 	CreatedAt          time.Time
 	UsedAt             *time.Time
 	ExpiresAt          time.Time
@@ -276,7 +285,7 @@ func (s *Service) Apps(ctx context.Context, a actor.Actor) ([]App, error) {
 	rows, err := s.rows.list(s.deps.DB.Read(ctx), a.UID, s.deps.Now())
 	apps := make([]App, len(rows))
 	for i, r := range rows {
-		apps[i] = App{AppID: r.GrantID, Name: r.Name, Place: r.Place, CreatedAt: r.CreatedAt.UTC(), UsedAt: r.UsedAt, ExpiresAt: r.ExpiresAt.UTC()}
+		apps[i] = App{AppID: r.GrantID, Name: r.Name, Place: r.Place, Scope: r.Scope, CreatedAt: r.CreatedAt.UTC(), UsedAt: r.UsedAt, ExpiresAt: r.ExpiresAt.UTC()}
 	}
 	return apps, err
 }

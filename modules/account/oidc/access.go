@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -35,20 +36,32 @@ func (a *Access) Claimed(token string) bool {
 	return err == nil && c.Issuer == a.provider.settings.Issuer
 }
 
-// Verify returns whom a token is about. It returns ErrToken for one that is not good,
-// and another error where that cannot be found out.
-func (a *Access) Verify(ctx context.Context, token string) (issuer, subject string, err error) {
+// Granted is whom an access token is about, at its issuer, and the scopes that it names.
+type Granted struct {
+	Issuer, Subject string
+	Scopes          []string
+}
+
+// Verify returns what a token grants. It returns ErrToken for one that is not good, and
+// another error where that cannot be found out.
+func (a *Access) Verify(ctx context.Context, token string) (Granted, error) {
 	at, err := a.provider.discover(ctx)
 	if err != nil {
-		return "", "", err
+		return Granted{}, err
 	}
 	ctx = oidc.ClientContext(ctx, a.provider.client)
 	verified, err := at.VerifierContext(ctx, &oidc.Config{ClientID: a.audience, Now: a.provider.settings.Now}).Verify(ctx, token)
 	if err != nil {
-		return "", "", fmt.Errorf("%w: %w", ErrToken, err)
+		return Granted{}, fmt.Errorf("%w: %w", ErrToken, err)
 	}
 	if verified.Subject == "" {
-		return "", "", fmt.Errorf("%w: it has no subject", ErrToken)
+		return Granted{}, fmt.Errorf("%w: it has no subject", ErrToken)
 	}
-	return verified.Issuer, verified.Subject, nil
+	var said struct {
+		Scope string `json:"scope"`
+	}
+	if err := verified.Claims(&said); err != nil {
+		return Granted{}, fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	return Granted{Issuer: verified.Issuer, Subject: verified.Subject, Scopes: strings.Fields(said.Scope)}, nil
 }

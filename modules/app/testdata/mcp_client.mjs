@@ -1,8 +1,9 @@
 // A client of MCP in TypeScript, unmodified, of either generation. Prints what it saw.
-// Arguments: the modules to import, the address of the server, and the programs.
+// Arguments: the modules to import, the address of the server, the programs, and what
+// the person says to each question; nothing where it cannot ask.
 import { pathToFileURL } from "node:url";
 
-const [generation, modules, address, programs] = process.argv.slice(2);
+const [generation, modules, address, programs, said] = process.argv.slice(2);
 const load = (path) => import(pathToFileURL(`${modules}/@modelcontextprotocol/${path}`).href);
 const { Client, StreamableHTTPClientTransport, ElicitRequestSchema } =
   generation === "v1"
@@ -14,11 +15,13 @@ const { Client, StreamableHTTPClientTransport, ElicitRequestSchema } =
     : await load("client/dist/index.mjs");
 
 const seen = { asked: [], progress: [], results: [] };
-const client = new Client({ name: "test", version: "1" }, { capabilities: { elicitation: {} } });
-client.setRequestHandler(ElicitRequestSchema ?? "elicitation/create", async (request) => {
-  seen.asked.push(request.params.message);
-  return { action: "accept", content: { decision: "allow" } };
-});
+const answers = JSON.parse(said || "null");
+const client = new Client({ name: "test", version: "1" }, { capabilities: answers ? { elicitation: {} } : {} });
+if (answers)
+  client.setRequestHandler(ElicitRequestSchema ?? "elicitation/create", async (request) => {
+    seen.asked.push(request.params.message);
+    return answers[seen.asked.length - 1];
+  });
 const transport = new StreamableHTTPClientTransport(new URL(address), { requestInit: { headers: { "X-API-Key": process.env.KEY } } });
 await client.connect(transport);
 seen.version = transport.protocolVersion ?? client.getNegotiatedProtocolVersion();

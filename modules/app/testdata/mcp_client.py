@@ -10,12 +10,13 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 from mcp.types import ElicitResult
 
 PROGRAMS = json.loads(sys.argv[2])
+ANSWERS = json.loads(sys.argv[3] or "[]")  # none: it cannot ask
 seen = {"asked": [], "progress": []}
 
 
 async def ask(_context, params):
     seen["asked"].append(params.message)
-    return ElicitResult(action="accept", content={"decision": "allow"})
+    return ElicitResult(**ANSWERS[len(seen["asked"]) - 1])
 
 
 async def progress(_done, _total, message):
@@ -24,7 +25,7 @@ async def progress(_done, _total, message):
 
 async def main():
     async with create_mcp_http_client(headers={"X-API-Key": os.environ["KEY"]}) as http:
-        async with Client(streamable_http_client(sys.argv[1], http_client=http), elicitation_callback=ask) as client:
+        async with Client(streamable_http_client(sys.argv[1], http_client=http), elicitation_callback=ask if ANSWERS else None) as client:
             seen["version"] = client.protocol_version
             seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
             seen["results"] = []

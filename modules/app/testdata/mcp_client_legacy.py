@@ -10,12 +10,13 @@ from mcp.client.streamable_http import streamablehttp_client
 from mcp.types import ElicitResult
 
 PROGRAMS = json.loads(sys.argv[2])
+ANSWERS = json.loads(sys.argv[3] or "[]")  # none: it cannot ask
 seen = {"asked": [], "progress": []}
 
 
 async def ask(_context, params):
     seen["asked"].append(params.message)
-    return ElicitResult(action="accept", content={"decision": "allow"})
+    return ElicitResult(**ANSWERS[len(seen["asked"]) - 1])
 
 
 async def progress(_done, _total, message):
@@ -24,7 +25,7 @@ async def progress(_done, _total, message):
 
 async def main():
     async with streamablehttp_client(sys.argv[1], headers={"X-API-Key": os.environ["KEY"]}) as (read, write, _):
-        async with ClientSession(read, write, elicitation_callback=ask) as client:
+        async with ClientSession(read, write, elicitation_callback=ask if ANSWERS else None) as client:
             seen["version"] = (await client.initialize()).protocolVersion
             seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
             seen["results"] = []

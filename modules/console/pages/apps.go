@@ -10,6 +10,7 @@ import (
 // app is an app that the person let in.
 type app struct {
 	AppID, Name, Place   string
+	Scope                string
 	CreatedAt, ExpiresAt time.Time
 	UsedAt               *time.Time
 }
@@ -20,9 +21,19 @@ const appsAPI = "/v1/auth/apps"
 // answer repeats.
 type authorizeView struct {
 	Name, App, Place string
+	Scope            string
 	Fields           map[string]string
 	Who              me
 }
+
+// Changes reports whether the app may do what changes something.
+func (a authorizeView) Changes() bool { return a.Scope != onlyReads }
+
+// Changes reports whether the app may do what changes something.
+func (a app) Changes() bool { return a.Scope != onlyReads }
+
+// onlyReads is the scope of apps that change nothing.
+const onlyReads = "mcp:read"
 
 // wentView leads back to an app.
 type wentView struct {

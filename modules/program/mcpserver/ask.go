@@ -4,43 +4,34 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/mcpserver/question"
+	"github.com/portico-run/portico/modules/program/mcpserver/wire"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/approval"
 )
 
-// ways are the ways in which a client asks the person in front of it.
-type ways struct{ form, page bool }
-
-func (w ways) any() bool { return w.form || w.page }
-
-// firstAsking is the revision of the protocol since which a call is answered with a
-// question, and comes again with what the person said. Clients of older ones keep a
-// connection for that, which this server does not have.
-const firstAsking = "2026-07-28"
+// inSession reports whether a request is one of a session, which only clients of the
+// older era have.
+func inSession(req *mcp.CallToolRequest) bool { return req.Session.ID() != "" }
 
 // asks says how the client of a request asks a person. Where the key may not decide,
 // there is nothing to ask.
-func (u user) asks(req *mcp.CallToolRequest) ways {
-	can := req.ClientCapabilities()
-	if req.ProtocolVersion() < firstAsking || can == nil || can.Elicitation == nil || u.may(everything) != nil {
-		return ways{}
+func (u user) asks(req *mcp.CallToolRequest) question.Ways {
+	if !inSession(req) && req.ProtocolVersion() < wire.FirstAsking || u.may(everything) != nil {
+		return question.Ways{}
 	}
-	e := can.Elicitation
-	return ways{form: e.Form != nil || e.URL == nil, page: e.URL != nil}
+	return question.WaysOf(req.ClientCapabilities())
 }
 
 // Bounds of questions.
 const (
 	maxAsked     = 10 // at once
-	maxShown     = 2000
 	answerWithin = 24 * time.Hour
 )
 
@@ -72,7 +63,7 @@ func sameCall(req *mcp.CallToolRequest, in any) ([32]byte, error) {
 // there is one: the client may not be able to ask.
 func (u user) ask(ctx context.Context, req *mcp.CallToolRequest, in any, st program.State, left map[string]bool) (*mcp.CallToolResult, bool, error) {
 	can := u.asks(req)
-	if !can.any() || st.Ended {
+	if !can.Any() || st.Ended || inSession(req) { // attend has asked
 		return nil, false, nil
 	}
 	questions := mcp.InputRequestMap{}
@@ -85,7 +76,7 @@ func (u user) ask(ctx context.Context, req *mcp.CallToolRequest, in any, st prog
 		if err != nil {
 			return nil, false, err
 		}
-		q := u.question(a, can)
+		q := question.About(a, can, u.decision(a.CallID))
 		if q == nil || a.State != approval.Waiting {
 			continue
 		}
@@ -104,54 +95,6 @@ func (u user) ask(ctx context.Context, req *mcp.CallToolRequest, in any, st prog
 		return nil, false, err
 	}
 	return &mcp.CallToolResult{InputRequests: questions, RequestState: u.deps.Settings.Box.Seal(kept)}, true, nil
-}
-
-// question asks about one call; nil where this client cannot ask it whole.
-func (u user) question(a approval.Approval, can ways) *mcp.ElicitParams {
-	message := about(a)
-	page := u.decision(a.CallID)
-	if a.Question != nil {
-		message = fmt.Sprintf("%s, called as %s, asks: %s", a.Question.From, a.Tool, a.Question.Message)
-	}
-	switch {
-	case can.form && len([]rune(message)) <= maxShown && (a.Question == nil || a.Question.URL == ""):
-		return &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: form(a)}
-	case can.page && page != "":
-		return &mcp.ElicitParams{Mode: "url", Message: "A call of " + a.Tool + " waits for your decision.", URL: page, ElicitationID: a.CallID}
-	}
-	return nil
-}
-
-// about says everything that a person needs to decide about a call.
-func about(a approval.Approval) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "A program wants to call %s of %s", a.Tool, a.Toolset)
-	for _, part := range [][2]string{{" at ", a.Host}, {", for ", a.Price}} {
-		if part[1] != "" {
-			b.WriteString(part[0] + part[1])
-		}
-	}
-	if a.Price != "" {
-		b.WriteString(" credits")
-	}
-	fmt.Fprintf(&b, ".\nArguments: %s", a.Arguments)
-	if a.Reason != "" {
-		fmt.Fprintf(&b, "\nWhy you are asked: %s", a.Reason)
-	}
-	return b.String()
-}
-
-// form is the schema of an answer.
-func form(a approval.Approval) any {
-	if a.Question != nil {
-		if len(a.Question.Schema) > 0 {
-			return a.Question.Schema
-		}
-		return json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	return json.RawMessage(`{"type":"object","properties":{` +
-		`"decision":{"type":"string","title":"Decision","description":"allow: this call; allow_always: this call, and later ones with the same arguments; refuse: none","enum":["allow","allow_always","refuse"]},` +
-		`"reason":{"type":"string","title":"Reason","description":"Why it is refused; the program is told","maxLength":1000}},"required":["decision"]}`)
 }
 
 var errOtherState = errs.New(errs.Invalid, "requestState belongs to no such call of yours, or is too old.").Do("Send it with the call that it answers; resume_code waits for a program whose handle you have.")
@@ -193,7 +136,7 @@ func (u user) answered(ctx context.Context, req *mcp.CallToolRequest, in any, mo
 			w.patient = w.patient || said.Action == "accept"
 		}
 	}
-	st, err := u.wait(ctx, req, s.Execution, w)
+	st, err := u.wait(ctx, req, s.Execution, &w)
 	if err != nil {
 		return lost(s.Execution, err)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program"
+	"github.com/portico-run/portico/modules/program/mcpserver/kept"
+	"github.com/portico-run/portico/modules/program/mcpserver/wire"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool/approval"
 )
@@ -66,6 +68,9 @@ type Settings struct {
 	// Challenge tells apps where they get access tokens, in the header
 	// WWW-Authenticate of AppPath; empty for nowhere.
 	Challenge string
+	// Sessions lets clients of the older era that can ask a person begin sessions:
+	// their next requests must come to the same process.
+	Sessions bool
 }
 
 // Deps is what the module needs.
@@ -94,6 +99,9 @@ const (
 
 // Module is the wired package.
 type Module struct {
+	// Kept is what outlives requests. Whoever starts the server starts and stops it.
+	Kept *kept.Keeper
+
 	deps   Deps
 	schema *mcp.SchemaCache
 
@@ -106,21 +114,28 @@ func New(d Deps) *Module {
 	if d.Settings.Wait == 0 {
 		d.Settings.Wait = usualWait
 	}
-	return &Module{deps: d, schema: mcp.NewSchemaCache(), waiting: map[string]int{}}
+	m := &Module{deps: d, schema: mcp.NewSchemaCache(), waiting: map[string]int{}}
+	m.Kept = kept.New(kept.Settings{Build: m.server, MaxBody: maxBody, Logger: d.Logger})
+	return m
 }
 
 // Register adds the module's routes.
 func (m *Module) Register(api *httpapi.API) {
 	op := httpapi.Operation{
 		ID: "mcp", Method: http.MethodPost, Path: path, Tag: "mcp", Summary: "This server as an MCP server", BodyLimit: maxBody, Runs: true,
-		Description: "One JSON-RPC request or notification of the Model Context Protocol, of revision 2025-11-25 or 2026-07-28, without sessions. The tools are search_tools, describe_tool, run_code, run_code_readonly and resume_code.",
-		Errors:      []errs.Code{errs.RateLimited, errs.Unavailable},
+		Description: "One JSON-RPC request or notification of the Model Context Protocol, of revision 2025-11-25 or 2026-07-28. Clients of the older one that can ask the person in front of them get a session, which the header Mcp-Session-Id names; others need none. The tools are search_tools, describe_tool, run_code, run_code_readonly and resume_code.",
+		Errors:      []errs.Code{errs.NotFound, errs.RateLimited, errs.Unavailable},
 		Raw: httpapi.Description{
-			Body: message{}, Statuses: map[int]string{http.StatusAccepted: "The notification was taken"},
-			Answers: []any{reply{}}, Media: map[string]string{"text/event-stream": `{"jsonrpc":"2.0","id":"1","result":{}}`},
+			Body: wire.Message{}, Statuses: map[int]string{http.StatusAccepted: "The notification was taken"},
+			Answers: []any{wire.Reply{}}, Media: map[string]string{"text/event-stream": `{"jsonrpc":"2.0","id":"1","result":{}}`},
 		},
 	}
 	api.Raw(op, m.serve)
+	end := httpapi.Operation{
+		ID: "mcp-end", Method: http.MethodDelete, Path: path, Tag: "mcp", Summary: "End a session of an MCP client", Runs: true, Errors: []errs.Code{errs.NotFound},
+		Description: "What is under way in it goes on.",
+	}
+	httpapi.Register(api, end, m.end)
 	if m.deps.Settings.Challenge == "" {
 		return
 	}
@@ -128,20 +143,27 @@ func (m *Module) Register(api *httpapi.API) {
 	op.Description = "As /mcp. Apps that have no credential are told, as OAuth 2.1 has it, where they get an access token."
 	op.Access, op.Challenge = httpapi.Apps, m.deps.Settings.Challenge
 	api.Raw(op, m.serve)
+	end.ID, end.Path, end.Summary = "mcp-oauth-end", AppPath, "End a session of an app"
+	end.Access, end.Challenge = op.Access, op.Challenge
+	httpapi.Register(api, end, m.end)
 }
 
-// server has the tools for one request's user.
-func (m *Module) server(u user) *mcp.Server {
+// server has the tools for callers of a kind. Whose request it answers, each handler is
+// told with the request. Its lists change for nobody while it lasts, so that it
+// announces no changes of them.
+func (m *Module) server(k kept.Kind) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "portico", Title: "Portico", Version: m.deps.Settings.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}, SchemaCache: m.schema,
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
-	mcp.AddTool(s, searchTool(), u.search)
-	mcp.AddTool(s, describeTool(), u.describe)
-	mcp.AddTool(s, runTool(false), u.run)
-	mcp.AddTool(s, runTool(true), u.runReading)
-	mcp.AddTool(s, resumeTool(), u.resume)
-	u.offer(s)
+	mcp.AddTool(s, searchTool(), as(m, user.search))
+	mcp.AddTool(s, describeTool(), as(m, user.describe))
+	if k.Scope != actor.MCPRead {
+		mcp.AddTool(s, runTool(false), as(m, user.run))
+	}
+	mcp.AddTool(s, runTool(true), as(m, user.runReading))
+	mcp.AddTool(s, resumeTool(), as(m, user.resume))
+	m.offer(s)
 	return s
 }
 
@@ -150,9 +172,33 @@ type user struct {
 	*Module
 
 	who actor.Actor
-	// gone is closed when the client has gone. Requests of the older era are not
-	// cancelled with their connection, since other servers let them come back to it.
+	// gone is closed when the client has gone.
 	gone <-chan struct{}
+}
+
+// errNobody cannot happen: every request comes with its caller.
+var errNobody = errs.New(errs.Internal, "The request has no caller.")
+
+// user is who sent the request that a handler answers. Nothing else says it: a server
+// object and a session answer requests of several credentials.
+func (m *Module) user(ctx context.Context, of *mcp.RequestExtra) (context.Context, user, error) {
+	ctx, c, ok := kept.CallerOf(ctx, of)
+	if !ok {
+		return ctx, user{}, errNobody
+	}
+	return ctx, user{m, c.Who, c.Gone}, nil
+}
+
+// as lets a method answer calls of a tool as whoever makes them.
+func as[In, Out any](m *Module, do func(user, context.Context, *mcp.CallToolRequest, In) (*mcp.CallToolResult, Out, error)) mcp.ToolHandlerFor[In, Out] {
+	return func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		ctx, u, err := m.user(ctx, req.Extra)
+		if err != nil {
+			var none Out
+			return nil, none, err
+		}
+		return do(u, ctx, req, in)
+	}
 }
 
 // maxWaiting is how many calls of one user wait for programs at once.
@@ -175,16 +221,4 @@ func (m *Module) enter(uid string) (leave func(), err error) {
 			delete(m.waiting, uid)
 		}
 	}, nil
-}
-
-// everything is a right that no key with scopes has.
-const everything actor.Rights = 0
-
-// may refuses what other routes refuse a key with scopes. Every key that gets here may
-// run programs.
-func (u user) may(right actor.Rights) error {
-	if u.who.Rights == 0 || u.who.Rights&right != 0 {
-		return nil
-	}
-	return errs.Newf(errs.Forbidden, "This key has the scopes %s only.", u.who.Rights).Do("Use a key without scopes: it may do everything.")
 }

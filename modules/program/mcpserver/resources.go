@@ -33,18 +33,36 @@ const (
 )
 
 // offer adds what can be read.
-func (u user) offer(s *mcp.Server) {
-	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "run", Title: "A run", MIMEType: typeJSON, URITemplate: runs + "{resultId}"}, u.readRun)
-	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "file", Title: "A file that a program left", URITemplate: files + "{fileId}"}, u.readFile)
-	s.AddReceivingMiddleware(u.list)
+func (m *Module) offer(s *mcp.Server) {
+	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "run", Title: "A run", MIMEType: typeJSON, URITemplate: runs + "{resultId}"}, m.reads(user.readRun))
+	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "file", Title: "A file that a program left", URITemplate: files + "{fileId}"}, m.reads(user.readFile))
+	s.AddReceivingMiddleware(m.list)
+}
+
+// reads lets a method read a resource as whoever asks for it.
+func (m *Module) reads(do func(user, context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error)) mcp.ResourceHandler {
+	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		ctx, u, err := m.user(ctx, req.Extra)
+		if err != nil {
+			return nil, public(err)
+		}
+		return do(u, ctx, req)
+	}
 }
 
 // list answers resources/list with the user's runs, the newest first.
-func (u user) list(next mcp.MethodHandler) mcp.MethodHandler {
+func (m *Module) list(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		params, ok := req.GetParams().(*mcp.ListResourcesParams)
 		if !ok || method != "resources/list" {
 			return next(ctx, method, req)
+		}
+		ctx, u, err := m.user(ctx, req.GetExtra())
+		if err != nil {
+			return nil, public(err)
+		}
+		if err := u.may(actor.Read); err != nil {
+			return nil, public(err)
 		}
 		cursor := ""
 		if params != nil { // the cursors are of this list
@@ -55,19 +73,21 @@ func (u user) list(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil || !ok {
 			return answer, err
 		}
-		if err := u.may(actor.Read); err != nil {
-			return nil, public(err)
-		}
-		page, err := u.deps.Resources.Runs(ctx, u.who, httpapi.PageQuery{Cursor: cursor, Limit: listed})
-		if err != nil {
-			return nil, public(err)
-		}
-		for _, r := range page.Items {
-			found.Resources = append(found.Resources, &mcp.Resource{URI: runs + url.PathEscape(r.ResultID), Name: r.ResultID, Title: r.Title, MIMEType: typeJSON, Description: string(r.Status)})
-		}
-		found.NextCursor = page.NextCursor
-		return found, nil
+		return found, u.listRuns(ctx, found, cursor)
 	}
+}
+
+// listRuns adds a page of the user's runs to a list.
+func (u user) listRuns(ctx context.Context, found *mcp.ListResourcesResult, cursor string) error {
+	page, err := u.deps.Resources.Runs(ctx, u.who, httpapi.PageQuery{Cursor: cursor, Limit: listed})
+	if err != nil {
+		return public(err)
+	}
+	for _, r := range page.Items {
+		found.Resources = append(found.Resources, &mcp.Resource{URI: runs + url.PathEscape(r.ResultID), Name: r.ResultID, Title: r.Title, MIMEType: typeJSON, Description: string(r.Status)})
+	}
+	found.NextCursor = page.NextCursor
+	return nil
 }
 
 // runShown is a run as a resource.

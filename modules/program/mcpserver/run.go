@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -44,10 +45,12 @@ func (u user) begin(ctx context.Context, req *mcp.CallToolRequest, in runInput, 
 		return broken(err)
 	}
 	canvas := in.Canvas
-	if canvas == newCanvas {
+	if canvas == newCanvas || canvas != "" && u.who.Scope == actor.MCPRead { // files are left there
 		if err := u.may(everything); err != nil {
 			return broken(err)
 		}
+	}
+	if canvas == newCanvas {
 		if canvas, err = u.deps.Resources.NewCanvas(ctx, u.who); err != nil {
 			return broken(err)
 		}
@@ -58,7 +61,7 @@ func (u user) begin(ctx context.Context, req *mcp.CallToolRequest, in runInput, 
 	if err != nil {
 		return broken(err)
 	}
-	st, err := u.wait(ctx, req, started.CallID, waiting{most: most})
+	st, err := u.attend(ctx, req, started.CallID, waiting{most: most})
 	if (ctx.Err() != nil || errors.Is(err, errGone)) && !st.Ended {
 		u.deps.Programs.Abort(run.Ref{UID: u.who.UID, ResultID: started.ResultID, Version: started.Version})
 	}
@@ -80,7 +83,7 @@ func (u user) resume(ctx context.Context, req *mcp.CallToolRequest, in resumeInp
 	defer leave()
 	// A client that can ask is told at once that somebody is asked. For others, the
 	// wait is for what a person decides elsewhere.
-	st, err := u.wait(ctx, req, strings.TrimSpace(in.Execution), waiting{most: most, patient: !u.asks(req).any()})
+	st, err := u.attend(ctx, req, strings.TrimSpace(in.Execution), waiting{most: most, patient: !u.asks(req).Any()})
 	if err != nil {
 		return broken(err)
 	}
@@ -126,11 +129,13 @@ type waiting struct {
 	most time.Duration
 	// patient waits also where nothing but a person can go on with it.
 	patient bool
+	// told is of how many calls the client was told.
+	told int
 }
 
 // wait returns a program when it has ended, when it cannot go on without a person, or
 // when the time is over, and tells the client of its calls.
-func (u user) wait(ctx context.Context, req *mcp.CallToolRequest, callID string, w waiting) (program.State, error) {
+func (u user) wait(ctx context.Context, req *mcp.CallToolRequest, callID string, w *waiting) (program.State, error) {
 	st, err := u.deps.Programs.State(ctx, u.who, callID, true)
 	if err != nil || w.most <= 0 {
 		return st, err
@@ -145,7 +150,7 @@ func (u user) wait(ctx context.Context, req *mcp.CallToolRequest, callID string,
 	// asked is since when nothing but a person can go on with it, looked when it was
 	// looked at last, counted when its calls were, which are more to read.
 	var asked, looked, counted time.Time
-	for told, heard := 0, true; ; {
+	for heard := true; ; {
 		if since := time.Since(looked); heard && since >= shortly || since >= lookAgain || !asked.IsZero() {
 			whole := time.Since(counted) >= lookAgain || !asked.IsZero()
 			now, err := u.deps.Programs.State(ctx, u.who, callID, whole)
@@ -159,7 +164,7 @@ func (u user) wait(ctx context.Context, req *mcp.CallToolRequest, callID string,
 			heard, looked = false, time.Now()
 			if whole {
 				st, counted = now, looked
-				told = u.progress(ctx, req, st, told)
+				w.told = u.progress(ctx, req, st, w.told)
 				switch {
 				case st.Ended:
 					return st, nil

@@ -61,7 +61,11 @@ type session struct {
 
 	mu       sync.Mutex
 	version  string // that was agreed on by initialize
+	id       string // of the session at the server; empty without one
+	hello    []byte // the client's initialize
 	underway map[string]context.CancelFunc
+
+	renewing sync.Mutex // held while another session is begun
 }
 
 // Serve carries messages until the input ends and what is under way is answered. All of
@@ -69,6 +73,7 @@ type session struct {
 func (b Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Bridge: b, out: out, underway: map[string]context.CancelFunc{}}
 	var wg sync.WaitGroup
+	defer s.end(ctx)
 	defer wg.Wait()
 	gate := make(chan struct{}, atOnce)
 	lines := bufio.NewScanner(in)
@@ -87,7 +92,9 @@ func (b Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			continue
 		}
 		each, end := s.begin(ctx, m)
-		if m.Method == "initialize" { // what comes next depends on its answer
+		if m.Method == "initialize" || m.Method == "" {
+			// What comes next depends on its answer, or requests that are under way
+			// wait for what it answers.
 			s.carry(each, m, line)
 			end()
 			continue
@@ -116,13 +123,16 @@ func (s *session) begin(ctx context.Context, m message) (context.Context, func()
 	id := string(m.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id != "" {
+	request := id != "" && m.Method != "" // the ids of answers are the server's
+	if request {
 		s.underway[id] = cancel
 	}
 	return ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.underway, id)
+		if request {
+			delete(s.underway, id)
+		}
 		cancel()
 	}
 }
@@ -139,7 +149,7 @@ func (s *session) cancel(id string) {
 // answered, unless it was cancelled.
 func (s *session) carry(ctx context.Context, m message, line []byte) {
 	err := s.exchange(ctx, m, line)
-	if err == nil || ctx.Err() != nil || len(m.ID) == 0 {
+	if err == nil || ctx.Err() != nil || len(m.ID) == 0 || m.Method == "" {
 		return
 	}
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": codeInternal, "message": err.Error()}})
@@ -149,16 +159,25 @@ func (s *session) carry(ctx context.Context, m message, line []byte) {
 }
 
 func (s *session) exchange(ctx context.Context, m message, line []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(line))
+	resp, err := s.post(ctx, m, line)
 	if err != nil {
 		return err
 	}
-	r.Header = s.header(m)
-	resp, err := s.Client.Do(r)
-	if err != nil {
-		return fmt.Errorf("no answer from %s: %w", s.URL, err)
+	if lost := resp.Request.Header.Get(sessionHeader); resp.StatusCode == http.StatusNotFound && lost != "" && m.Method != "" {
+		_ = resp.Body.Close() // it says that there is no such session
+		if err := s.renew(ctx, lost); err != nil {
+			return err
+		}
+		if resp, err = s.post(ctx, m, line); err != nil {
+			return err
+		}
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
+	if m.Method == "initialize" {
+		s.mu.Lock()
+		s.id, s.hello = resp.Header.Get(sessionHeader), line
+		s.mu.Unlock()
+	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind == "text/event-stream" {
 		return s.stream(m, resp.Body)
@@ -182,8 +201,11 @@ func (s *session) exchange(ctx context.Context, m message, line []byte) error {
 func (s *session) header(m message) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "X-Api-Key": {s.Key}}
 	s.mu.Lock()
-	version := s.version
+	version, id := s.version, s.id
 	s.mu.Unlock()
+	if id != "" && m.Method != "initialize" {
+		h.Set(sessionHeader, id)
+	}
 	if own, ok := m.Params.Meta[metaVersion]; ok {
 		_ = json.Unmarshal(own, &version) // the server says what is wrong with it
 		h.Set("Mcp-Method", m.Method)
