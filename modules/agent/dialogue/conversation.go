@@ -53,6 +53,7 @@ type answered struct {
 // asked is something that the client is asked for.
 type asked struct {
 	approval  bool
+	record    string   // of a call that waits for a person
 	program   *running // that makes the call; nil for a direct one
 	execution string   // its id there
 	index     int      // of a direct one, in the answer

@@ -60,7 +60,7 @@ type Output struct {
 // Approval is a call of a program, of a tool of the server's, that waits for a
 // person.
 type Approval struct {
-	CallID    string
+	CallID    string // letters, digits, - and _
 	Program   string
 	Toolset   string
 	Tool      string

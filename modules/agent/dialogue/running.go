@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
@@ -243,8 +244,9 @@ func (w *work) decide(ctx context.Context, d Decision) error {
 // askPerson asks the client about calls that wait.
 func (w *work) askPerson(_ context.Context, p *running, waiting []approval.Approval) error {
 	for _, a := range waiting {
-		w.calls[a.CallID] = &asked{approval: true, program: p}
-		w.tell(Approval{CallID: a.CallID, Program: p.ID, Toolset: a.Toolset, Tool: a.Tool, Arguments: a.Arguments, Reason: a.Reason})
+		id := strings.ReplaceAll(a.CallID, ":", "_") // which clients' ids do not have
+		w.calls[id] = &asked{approval: true, program: p, record: a.CallID}
+		w.tell(Approval{CallID: id, Program: p.ID, Toolset: a.Toolset, Tool: a.Tool, Arguments: a.Arguments, Reason: a.Reason})
 	}
 	return nil
 }
@@ -338,9 +340,14 @@ func (w *work) take(ctx context.Context, with *Continue) error {
 		results = append(results, execution.ToolResult{CallID: one.execution, Result: r.Value, Failed: r.Failed, Error: r.Error})
 	}
 	for _, d := range with.Decisions {
+		one := w.calls[d.CallID]
+		if one == nil || !one.approval {
+			return &Missing{Unknown: []string{d.CallID}}
+		}
 		if d.Elsewhere {
 			continue
 		}
+		d.CallID = one.record
 		if err := w.decide(ctx, d); err != nil {
 			return err
 		}

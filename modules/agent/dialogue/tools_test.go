@@ -61,6 +61,7 @@ func TestACallWaitsForAPerson(t *testing.T) {
 			waiting := of[dialogue.Approval](got)
 			require.Len(t, waiting, 1)
 			require.Equal(t, "get_weather", waiting[0].Tool)
+			require.Regexp(t, "^[A-Za-z0-9_-]+$", waiting[0].CallID)
 			require.JSONEq(t, `{"city":"Oslo","days":3}`, string(waiting[0].Arguments))
 			one.decision.CallID = waiting[0].CallID
 			got = asks(t, s, dialogue.Request{Continue: &dialogue.Continue{Decisions: []dialogue.Decision{one.decision}}})
