@@ -29,6 +29,7 @@ type Config struct {
 	CodeAPI       CodeAPI       `key:"codeApi"`
 	Model         Model         `key:"model"`
 	Agent         Agent         `key:"agent"`
+	OpenAI        OpenAI        `key:"openai"`
 	Flat          Flat          `key:"flat"`
 	Drive         Drive         `key:"drive"`
 	Tool          Tool          `key:"tool"`

@@ -32,6 +32,7 @@ func (l *loader) validate() {
 	l.validateSandbox()
 	l.validateCodeAPI()
 	l.validateAgent()
+	l.validateOpenAI()
 	l.validateTool()
 	l.validateApproval()
 	l.validateMCP()

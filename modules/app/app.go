@@ -29,6 +29,7 @@ import (
 	"github.com/portico-run/portico/modules/account/signin"
 	"github.com/portico-run/portico/modules/agent"
 	"github.com/portico-run/portico/modules/agent/dialogue"
+	"github.com/portico-run/portico/modules/agent/openai"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/codeapi"
@@ -126,6 +127,7 @@ type App struct {
 	Publisher    *publish.Publisher // nil without Redis
 	Agents       *agent.Module
 	Dialogues    *dialogue.Service
+	OpenAI       *openai.Module
 	Interpreters *repl.Module
 	Models       *named.Set // nil where none is configured
 	MCP          *hub.Hub
@@ -250,8 +252,9 @@ func (a *App) programs() *program.Module {
 }
 
 func (a *App) register(box *secretbox.Box) {
+	a.OpenAI = a.openAI(box)
 	for _, m := range []interface{ Register(api *httpapi.API) }{
-		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.Clients, a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, named.Module{Set: a.Models, Keys: a.Accounts.Service}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
+		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.Clients, a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, a.OpenAI, named.Module{Set: a.Models, Keys: a.Accounts.Service}, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
 	} {
 		m.Register(a.API)
 	}

@@ -2,7 +2,10 @@ package named
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
@@ -30,6 +33,12 @@ func (m Module) Register(api *httpapi.API) {
 		Description: "The form is that of OpenAI's, without the envelope of the other answers.",
 		Runs:        true,
 	}, m.list)
+	api.Raw(httpapi.Operation{
+		ID: "get-model", Method: http.MethodGet, Path: "/v1/models/{model}", Tag: "skill",
+		Summary: "One of the models that agents can be asked with", Description: "The form is that of OpenAI's, of errors, too.",
+		Raw:  httpapi.Description{Answers: []any{listModel{}}},
+		Runs: true, Refusal: refusal, Errors: []errs.Code{errs.NotFound},
+	}, m.get)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "choose-key-model", Method: http.MethodPut, Path: "/v1/auth/cli/api-key/{keyId}/model", Tag: "accounts",
 		Summary: "Choose the model of agents that are asked with an API key and name none", Errors: []errs.Code{errs.NotFound},
@@ -79,10 +88,45 @@ func (m Module) list(context.Context, actor.Actor, *struct{}) (listBody, error) 
 		return body, nil
 	}
 	for _, name := range m.Set.names {
-		one := m.Set.Find(name)
-		body.Data = append(body.Data, listModel{
-			ID: name, Object: "model", OwnedBy: "portico", Default: name == m.Set.first, Context: one.Context, Prices: listPrices(one.Prices),
-		})
+		body.Data = append(body.Data, m.one(name))
 	}
 	return body, nil
+}
+
+func (m Module) one(name string) listModel {
+	one := m.Set.Find(name)
+	return listModel{ID: name, Object: "model", OwnedBy: "portico", Default: name == m.Set.first, Context: one.Context, Prices: listPrices(one.Prices)}
+}
+
+func (m Module) get(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {
+	name := r.PathValue("model")
+	if m.Set == nil || !slices.Contains(m.Set.names, name) {
+		return errs.Newf(errs.NotFound, "The model '%.64s' does not exist.", name).Do("GET /v1/models lists those that there are.")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(m.one(name)) // a client that is gone
+	return nil
+}
+
+// modelFailure is an error as clients of OpenAI's read it.
+type modelFailure struct {
+	Error struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type" example:"invalid_request_error"`
+		Param   *string `json:"param" nullable:"true"`
+		Code    *string `json:"code" nullable:"true" example:"model_not_found"`
+	} `json:"error"`
+}
+
+func refusal(e *errs.Error, _ string) any {
+	var f modelFailure
+	f.Error.Message, f.Error.Type = strings.TrimSpace(e.Message+" "+e.Detail), "invalid_request_error"
+	if e.Code.Status() >= http.StatusInternalServerError {
+		f.Error.Type = "server_error"
+	}
+	if e.Code == errs.NotFound {
+		param, code := "model", "model_not_found"
+		f.Error.Param, f.Error.Code = &param, &code
+	}
+	return f
 }

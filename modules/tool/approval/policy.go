@@ -34,6 +34,14 @@ func levels() []Level { return []Level{Never, First, Always} }
 // strictness orders levels; the empty one comes before all.
 func (l Level) strictness() int { return slices.Index(levels(), l) }
 
+// Stricter is the stricter of two levels.
+func Stricter(a, b Level) Level {
+	if b.strictness() > a.strictness() {
+		return b
+	}
+	return a
+}
+
 // Question is a call of which the policy is asked. It was identified and checked.
 type Question struct {
 	Actor actor.Actor

@@ -1,0 +1,23 @@
+-- +goose Up
+-- Answers that clients of OpenAI's Responses API let the server keep, each with what
+-- was new in its request.
+CREATE TABLE stored_responses (
+    pk            integer PRIMARY KEY AUTOINCREMENT,
+    response_id   text NOT NULL UNIQUE,
+    uid           text NOT NULL REFERENCES users (uid),
+    -- The answer that the request went on from; empty for none.
+    previous_id   text NOT NULL,
+    -- The items of the request, a list, and the whole answer. Both are JSON as it was
+    -- written.
+    input         text NOT NULL,
+    answer        text NOT NULL,
+    -- How many bytes both take.
+    size          integer NOT NULL,
+    created_at    datetime NOT NULL,
+    expires_at    datetime NOT NULL
+);
+CREATE INDEX stored_responses_uid_idx ON stored_responses (uid, pk);
+CREATE INDEX stored_responses_expires_idx ON stored_responses (expires_at);
+
+-- +goose Down
+DROP TABLE stored_responses;
