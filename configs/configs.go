@@ -27,6 +27,7 @@ type Config struct {
 	PTC           PTC           `key:"ptc"`
 	Sandbox       Sandbox       `key:"sandbox"`
 	CodeAPI       CodeAPI       `key:"codeApi"`
+	Anthropic     Anthropic     `key:"anthropic"`
 	Model         Model         `key:"model"`
 	Agent         Agent         `key:"agent"`
 	OpenAI        OpenAI        `key:"openai"`
@@ -261,6 +262,12 @@ type Query struct {
 	Timeout   time.Duration `key:"timeout" env:"LLM_QUERY_TIMEOUT"`
 	// MaxPerProgram is how often one program may ask; 0 is no bound.
 	MaxPerProgram int `key:"maxPerProgram" env:"LLM_QUERY_MAX_PER_PROGRAM"`
+}
+
+// Anthropic is what serves the form of Anthropic's API.
+type Anthropic struct {
+	// API answers POST /v1/messages and what belongs to it.
+	API bool `key:"api" env:"ANTHROPIC_API"`
 }
 
 // Agent bounds the runs of agents.

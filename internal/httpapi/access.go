@@ -24,6 +24,9 @@ func (a *API) authenticate(c *gin.Context) {
 	if !known {
 		return
 	}
+	if op.TraceHeader != "" {
+		c.Header(op.TraceHeader, TraceID(c.Request.Context()))
+	}
 	if op.SignsIn && a.guard.Check(c.Request) != nil {
 		a.fail(c, errOrigin)
 		return

@@ -81,6 +81,9 @@ type Operation struct {
 	// Challenge is the header WWW-Authenticate of answers to callers without a valid
 	// credential; empty for none.
 	Challenge string
+	// TraceHeader is a further header of its answers that names the request; empty for
+	// none.
+	TraceHeader string
 	// SignsIn says that the operation lets a browser in or out without a
 	// credential before: pages of other origins are refused.
 	SignsIn bool

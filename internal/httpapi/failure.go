@@ -89,6 +89,9 @@ func (a *API) fail(c *gin.Context, err error) {
 		c.Header("Retry-After", seconds)
 	}
 	op, known := a.route(c)
+	if !known {
+		op, known = a.beside(c.Request.URL.Path)
+	}
 	if known && op.Challenge != "" && e.Code.Status() == http.StatusUnauthorized {
 		c.Header("WWW-Authenticate", op.Challenge)
 	}

@@ -92,10 +92,13 @@ const (
 	// allowedHeaders are those that operations read, and the conditions that
 	// browsers send by themselves.
 	allowedHeaders = "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, Cache-Control, If-None-Match, Range, " +
-		"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
+		"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, " +
+		"Anthropic-Version, Anthropic-Beta, Anthropic-Dangerous-Direct-Browser-Access, X-Stainless-Arch, X-Stainless-Helper, X-Stainless-Helper-Method, " +
+		"X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout, " +
+		"X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
 		"X-PTC-Call-Id, X-PTC-Line, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
 	// exposedHeaders are those of answers that pages may read.
-	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, Mcp-Session-Id, WWW-Authenticate, X-CodeAPI-Execution-Profile, " + HeaderTrace
+	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, Mcp-Session-Id, WWW-Authenticate, X-CodeAPI-Execution-Profile, Request-Id, X-Should-Retry, " + HeaderTrace
 )
 
 // cors lets the configured browser origins call with credentials. Every answer

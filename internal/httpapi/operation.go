@@ -115,6 +115,18 @@ func (a *API) allowed(path string) string {
 	return strings.Join(methods, ", ")
 }
 
+// beside is an operation that the path has with another method.
+func (a *API) beside(path string) (op Operation, known bool) {
+	most := -1
+	for route, other := range a.routes {
+		_, pattern, _ := strings.Cut(route, " ")
+		if fixed, ok := match(strings.Split(pattern, "/"), strings.Split(path, "/")); ok && fixed > most {
+			op, known, most = other, true, fixed
+		}
+	}
+	return op, known
+}
+
 // match counts the parts of a path that a pattern has in the same words.
 func match(pattern, path []string) (fixed int, ok bool) {
 	if len(pattern) != len(path) {

@@ -43,6 +43,8 @@ func (m *Missing) Error() string { return "results do not fit the calls" }
 // Turn is the work on one request. It goes on for a while when nobody follows it, so
 // that a request that is sent again gets the same answer.
 type Turn interface {
+	// ID tells it apart from all others, in letters and digits.
+	ID() string
 	// Events are the steps of the answer, from the first one, however late one asks.
 	// They end with the answer, or when ctx does; Answer says which.
 	Events(ctx context.Context) iter.Seq[Event]

@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/codeapi/execution"
+	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/tool/approval"
 )
@@ -23,6 +24,12 @@ import (
 type Model interface {
 	loop.Model
 	loop.Provider
+	Known
+	CountTokens(ctx context.Context, req model.Request) (model.Counted, error)
+}
+
+// Known says which models there are.
+type Known interface {
 	Has(name string) bool
 	Names() []string
 }

@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"iter"
 	"sync"
@@ -18,6 +19,7 @@ var (
 
 // turn is the work on one request. It implements Turn.
 type turn struct {
+	id     string
 	grace  time.Duration
 	cancel context.CancelCauseFunc
 	forget func() // ends the memory of it
@@ -37,7 +39,7 @@ type turn struct {
 }
 
 func newTurn(grace time.Duration, cancel context.CancelCauseFunc) *turn {
-	t := &turn{grace: grace, cancel: cancel, changed: make(chan struct{}), began: time.Now()}
+	t := &turn{grace: grace, cancel: cancel, changed: make(chan struct{}), began: time.Now(), id: rand.Text()}
 	t.leaving = time.AfterFunc(grace, t.left)
 	return t
 }
@@ -145,6 +147,9 @@ func (t *turn) Answer(ctx context.Context) (Answer, error) {
 		}
 	}
 }
+
+// ID implements Turn.
+func (t *turn) ID() string { return t.id }
 
 // Delivered implements Turn.
 func (t *turn) Delivered() {

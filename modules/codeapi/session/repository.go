@@ -112,6 +112,26 @@ func (repository) files(h database.Handle, uid, session string, now time.Time) (
 	return files, err
 }
 
+// page is a part of a list, the newest first.
+type page struct {
+	after *File // the last one of the part before; nil for the first part
+	most  int
+}
+
+func (repository) recent(h database.Handle, uid string, p page, now time.Time) ([]File, error) {
+	query := database.Scoped(h, uid).Where(live, now)
+	if p.after != nil {
+		query = query.Where("created_at < ? OR (created_at = ? AND file_id < ?)", p.after.CreatedAt, p.after.CreatedAt, p.after.ID)
+	}
+	var rows []fileRow
+	err := query.Order("created_at DESC, file_id DESC").Limit(p.most).Find(&rows).Error
+	files := make([]File, len(rows))
+	for i, r := range rows {
+		files[i] = r.file()
+	}
+	return files, err
+}
+
 func (repository) deleteFile(tx database.Tx, uid, session, id string) error {
 	return database.MustAffect(database.Scoped(tx.Handle, uid).
 		Where("session_id = ? AND file_id = ?", session, id).Delete(&fileRow{}), ErrFileMissing)

@@ -201,6 +201,12 @@ func (s *Service) Files(ctx context.Context, a actor.Actor, session string) ([]F
 	return s.rows.all(s.db.Read(ctx), a.UID, session, s.now())
 }
 
+// Recent lists files of all sessions of a user, the newest first: at most so many, and
+// those after one of them.
+func (s *Service) Recent(ctx context.Context, a actor.Actor, after *File, most int) ([]File, error) {
+	return s.rows.recent(s.db.Read(ctx), a.UID, page{after, most}, s.now())
+}
+
 // File returns what is known about a file.
 func (s *Service) File(ctx context.Context, a actor.Actor, session, id string) (File, error) {
 	if !validID(session) || !validID(id) {

@@ -17,6 +17,16 @@ import (
 type Module struct {
 	Set  *Set // nil for none
 	Keys Keys
+	// Other is another form of the list.
+	Other Other
+}
+
+// Other is the form of a list for requests with a header.
+type Other struct {
+	Header string
+	// Answer is of the form's type, for the document.
+	Answer any
+	List   func(w http.ResponseWriter, r *http.Request, a actor.Actor) error
 }
 
 // Keys are those of users.
@@ -27,12 +37,17 @@ type Keys interface {
 
 // Register adds the module's route.
 func (m Module) Register(api *httpapi.API) {
-	httpapi.RegisterPlain(api, httpapi.Operation{
+	op := httpapi.Operation{
 		ID: "list-models", Method: http.MethodGet, Path: "/v1/models", Tag: "skill",
 		Summary:     "The models that agents can be asked with",
 		Description: "The form is that of OpenAI's, without the envelope of the other answers.",
-		Runs:        true,
-	}, m.list)
+		Runs:        true, Raw: httpapi.Description{Answers: []any{listBody{}}},
+	}
+	if m.Other.List != nil {
+		op.Description += " It is that of Anthropic's for a request with the header " + m.Other.Header + "."
+		op.Raw.Answers = append(op.Raw.Answers, m.Other.Answer)
+	}
+	api.Raw(op, m.list)
 	api.Raw(httpapi.Operation{
 		ID: "get-model", Method: http.MethodGet, Path: "/v1/models/{model}", Tag: "skill",
 		Summary: "One of the models that agents can be asked with", Description: "The form is that of OpenAI's, of errors, too.",
@@ -82,15 +97,24 @@ type listPrices struct {
 	Output  money.Amount `json:"output"`
 }
 
-func (m Module) list(context.Context, actor.Actor, *struct{}) (listBody, error) {
+func (m Module) list(w http.ResponseWriter, r *http.Request, a actor.Actor) error {
+	if m.Other.List != nil && r.Header.Get(m.Other.Header) != "" {
+		return m.Other.List(w, r, a)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(m.all()) // a caller that is gone
+	return nil
+}
+
+func (m Module) all() listBody {
 	body := listBody{Object: "list", Data: []listModel{}}
 	if m.Set == nil {
-		return body, nil
+		return body
 	}
 	for _, name := range m.Set.names {
 		body.Data = append(body.Data, m.one(name))
 	}
-	return body, nil
+	return body
 }
 
 func (m Module) one(name string) listModel {

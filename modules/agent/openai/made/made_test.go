@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type turn struct{ n int }
 func (*turn) Events(context.Context) iter.Seq[dialogue.Event] { return nil }
 func (*turn) Answer(context.Context) (dialogue.Answer, error) { return dialogue.Answer{}, nil }
 func (*turn) Delivered()                                      {}
+func (t *turn) ID() string                                    { return strconv.Itoa(t.n) }
 
 func TestAnAnswerIsMadeOnce(t *testing.T) {
 	t.Parallel()

@@ -85,7 +85,7 @@ func (s *Service) begin(ctx context.Context, who actor.Actor, c creation) (dialo
 	if waiting == nil {
 		return nil, dialogue.ErrCallGone.Do("The program has ended, or has expired. Begin the conversation anew.")
 	}
-	return &asking{waiting}, nil
+	return &asking{rand.Text(), waiting}, nil
 }
 
 // remember keeps which approvals a program waits for: a client may ask again without
@@ -103,7 +103,13 @@ func (s *Service) remember(who actor.Actor, a dialogue.Answer) {
 }
 
 // asking is the answer to a client that answers nothing: the same approvals once more.
-type asking struct{ approvals []dialogue.Approval }
+type asking struct {
+	id        string
+	approvals []dialogue.Approval
+}
+
+// ID implements dialogue.Turn.
+func (a *asking) ID() string { return a.id }
 
 // Events implements dialogue.Turn.
 func (a *asking) Events(context.Context) iter.Seq[dialogue.Event] {
