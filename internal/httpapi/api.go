@@ -5,7 +5,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -97,17 +96,6 @@ type None struct{}
 func (None) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: false}
 }
-
-// Nullable is an object, or null.
-type Nullable struct{ Value any }
-
-// Schema implements huma.SchemaProvider.
-func (Nullable) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: true}
-}
-
-// MarshalJSON implements json.Marshaler.
-func (n Nullable) MarshalJSON() ([]byte, error) { return json.Marshal(n.Value) }
 
 // Credentials is what a request presented. At most one field is set.
 type Credentials struct {

@@ -18,6 +18,17 @@ func (OrNull[T]) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
 }
 
+// Nullable is an object, or null.
+type Nullable struct{ Value any }
+
+// Schema implements huma.SchemaProvider.
+func (Nullable) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: true}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Nullable) MarshalJSON() ([]byte, error) { return json.Marshal(n.Value) }
+
 // Null is a member that is always null.
 type Null struct{}
 

@@ -254,7 +254,6 @@ func unsaid() map[string]string {
 		"refresh_token and client_id are needed":     "the same",
 		"redirect_uris are https addresses":          "what an app's address is, no pattern says",
 		"The app registers more than":                "the limit is of the whole",
-		"This server has no model.":                  "503 is documented; there is no model in this test",
 		"stream_options belongs to":                  "members depend on each other",
 		"portico is about programs":                  "members depend on each other",
 		"This server keeps no object that":           "the vendor's clients may send null",
