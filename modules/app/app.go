@@ -235,7 +235,6 @@ func (a *App) wire(ctx context.Context) error {
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()
 	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
-	a.Clients = a.mcpServer(box)
 	a.register(box)
 	return a.publisher()
 }
@@ -252,7 +251,7 @@ func (a *App) programs() *program.Module {
 }
 
 func (a *App) register(box *secretbox.Box) {
-	a.OpenAI = a.openAI(box)
+	a.Clients, a.OpenAI = a.mcpServer(box), a.openAI(box)
 	messages := a.anthropic()
 	for _, m := range []interface{ Register(api *httpapi.API) }{
 		a.Accounts, a.SignIn, a.roster(), a.Credits, a.PTC, a.Toolsets, a.Installs, a.Connections, api.New(a.Servers, a.MCP), connect.New(a.Authorizations, a.Accounts.Service, a.Config.Server.Endpoint), connect.New(a.Grants, a.Accounts.Service, a.Config.Server.Endpoint), a.Runs, a.Records, a.Tools, a.Approvals, a.Flat, a.SDK, a.Programs, a.Clients, a.authServer(box), a.CodeAPI, a.Drive, a.Streams, a.Agents, a.OpenAI, a.models(messages), messages, a.Knowledge, a.Answers, health{a}, limited{a}, admin{a}, metrics{a.Metrics.Handler()}, a.Console,
