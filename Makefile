@@ -19,7 +19,7 @@ PTC_ON := tools/first-env.sh; grep -Eqs '^[ \t]*(export[ \t]+)?PTC_ENABLED=.' .e
 
 .PHONY: help
 help: ## Print this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z\/]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z\/]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: setup build ## Start the server on :5800 (installs what is missing)
@@ -32,6 +32,10 @@ demo: setup build ## Run a program with tool calls in the sandbox and watch it
 .PHONY: demo-agent
 demo-agent: setup build ## Let an agent with a scripted model work, and see what it costs
 	@$(PTC_ON); exec bin/portico demo agent
+
+.PHONY: demo-clients
+demo-clients: setup build ## Ask through five clients of model vendors (ARGS=--configured asks your model)
+	@$(PTC_ON); exec bin/portico demo clients --vendors "$$(tools/vendors.sh)" $(ARGS)
 
 .PHONY: demo-tools
 demo-tools: setup build ## Bring tools from anywhere into programs, step by step

@@ -22,10 +22,11 @@ if [ -z "${PORTICO_TEST_POSTGRES_URL:-}" ]; then
 	PORTICO_CHROMIUM=$(tools/chromium.sh)
 	PORTICO_TYPESCRIPT=$(tools/typescript.sh)
 	PORTICO_MCP=$(tools/mcp.sh)
+	PORTICO_VENDORS=$(tools/vendors.sh)
 	PORTICO_AXE=$(tools/axe.sh)
 	PORTICO_REDIS_SERVER=$(tools/redis.sh)
 	export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_RUNSC PORTICO_CHROMIUM PORTICO_TYPESCRIPT \
-		PORTICO_MCP PORTICO_AXE PORTICO_REDIS_SERVER
+		PORTICO_MCP PORTICO_VENDORS PORTICO_AXE PORTICO_REDIS_SERVER
 	exec tools/with-services.sh dev/mutants.sh "$@"
 fi
 . tools/state.sh

@@ -31,10 +31,11 @@ PORTICO_TYPESCRIPT=$(tools/typescript.sh)
 PORTICO_RUNSC=$(tools/runsc.sh)
 PORTICO_CHROMIUM=$(tools/chromium.sh)
 PORTICO_MCP=$(tools/mcp.sh)
+PORTICO_VENDORS=$(tools/vendors.sh)
 PORTICO_AXE=$(tools/axe.sh)
 PORTICO_REDIS_SERVER=$(tools/redis.sh)
 export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTICO_CHROMIUM \
-	PORTICO_MCP PORTICO_AXE PORTICO_REDIS_SERVER
+	PORTICO_MCP PORTICO_VENDORS PORTICO_AXE PORTICO_REDIS_SERVER
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true
 

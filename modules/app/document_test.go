@@ -217,7 +217,6 @@ func unsaid() map[string]string {
 		"No model is configured.":                    "503 is documented; there is no model in this test",
 		"at least one message is required":           "null is no list",
 		"Input should be next_page of an answer":     "a page is what an answer gave",
-		"This server has no model.":                  "the same",
 		"Tool names must be unique":                  "members cannot be held against each other",
 		"nothing could call this tool":               "which tools there are depends on another tool",
 		"it is for programs":                         "a member depends on another one",

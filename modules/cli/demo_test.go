@@ -134,3 +134,24 @@ func TestDemoOfTools(t *testing.T) {
 		require.Equal(t, times, strings.Count(out, want), "%s in\n%s", want, out)
 	}
 }
+
+// Five clients of vendors get the same answer, each in its own form: the program calls
+// what is theirs, and what is the server's, and its results reach no model.
+func TestDemoOfTheClients(t *testing.T) {
+	testenv.Slow(t, "five processes with clients")
+	t.Parallel()
+	vendors := testenv.Need(t, "PORTICO_VENDORS", "tools/vendors.sh installs the clients")
+	env := append(apptest.Environ(t, "sqlite:"+filepath.Join(t.TempDir(), "not-used.db")), "LOG_LEVEL=error", "PATH="+os.Getenv("PATH"))
+	out := good(t, env, "demo", "clients", "--vendors", vendors)
+	require.Contains(t, out, "The model is SCRIPTED")
+	rows := regexp.MustCompile(`(?m)^(\S.*\)\S*.*?) {2,}(Responses|Messages|Chat Completions) +2 +(\d+) +(\d+) +2 +2 +42 in all; it is warmer in Cairo\.$`).FindAllStringSubmatch(out, -1)
+	require.Len(t, rows, 5, out)
+	for _, row := range rows {
+		require.Greater(t, atoi(t, row[3]), 500, out)
+		require.Less(t, atoi(t, row[3]), 2500, "going on with a program costs nothing")
+		require.Equal(t, rows[1][4], row[4], "what the model says is the same")
+	}
+	code, _, errs := portico(t, env, "demo", "clients", "--vendors", t.TempDir())
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "tools/vendors.sh")
+}

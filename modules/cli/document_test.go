@@ -110,7 +110,7 @@ func TestTheDocumentHasEveryCommand(t *testing.T) {
 func TestEveryCommandHasAnExample(t *testing.T) {
 	t.Parallel()
 	forPeople := map[string]bool{
-		"portico serve": true, "portico mcp serve": true, "portico demo": true, "portico demo agent": true, "portico demo tools": true, "portico demo hours": true, "portico stubs": true, "portico tool unmark": true, "portico scripted": true, "portico tools measure": true,
+		"portico serve": true, "portico mcp serve": true, "portico demo": true, "portico demo agent": true, "portico demo clients": true, "portico demo tools": true, "portico demo hours": true, "portico stubs": true, "portico tool unmark": true, "portico scripted": true, "portico tools measure": true,
 		"portico user disable": true, "portico user enable": true, "portico user role": true, "portico user password": true, // these answer nothing
 	}
 	commands := leaves(cli.Root())

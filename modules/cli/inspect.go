@@ -90,7 +90,12 @@ func (c *cli) demo() *cobra.Command {
 		func(cmd *cobra.Command, _ []string) error { return show().Tools(cmd.Context()) })
 	hours := c.Command(shell.Spec{Use: "hours", Short: "Be the MCP server of the demonstration of tools", Example: "portico demo hours"},
 		func(cmd *cobra.Command, _ []string) error { return demo.ServeHours(cmd.Context()) })
-	d.AddCommand(agent, tools, hours)
+	var with demos.Asking
+	s = shell.Spec{Use: "clients", Short: "Ask the same through five clients of model vendors, and compare what they see", Example: "portico demo clients --vendors .cache/vendors"}
+	clients := c.Command(s, func(cmd *cobra.Command, _ []string) error { return show().Clients(cmd.Context(), with) })
+	clients.Flags().StringVar(&with.Vendors, "vendors", ".cache/vendors", "the folder with the clients, which tools/vendors.sh installs")
+	clients.Flags().BoolVar(&with.Configured, "configured", false, "ask the first model of the configuration, instead of the scripted one")
+	d.AddCommand(agent, clients, tools, hours)
 	return d
 }
 

@@ -89,6 +89,11 @@ func (w *work) start(ctx context.Context, p *running) error {
 // touch makes the session of the conversation live.
 func (w *work) touch(ctx context.Context) (err error) {
 	w.session, w.until, err = w.service.deps.Programs.Sessions.Touch(ctx, w.who, w.session)
+	return gone(err)
+}
+
+// gone puts the error of a session that is over into the words for clients.
+func gone(err error) error {
 	if errors.Is(err, session.ErrMissing) {
 		return ErrSessionGone.Do("Leave the container out for a new one.")
 	}

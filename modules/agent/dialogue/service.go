@@ -56,7 +56,11 @@ func (s *Service) converse(ctx context.Context, a actor.Actor, req Request) (*co
 		if c.programs, err = s.describe(ctx, a, req); err != nil {
 			return nil, err
 		}
-		c.session = req.Programs.Session
+		if c.session = req.Programs.Session; c.session != "" { // before tokens are paid for
+			if _, _, err := s.deps.Programs.Sessions.Touch(ctx, a, c.session); err != nil {
+				return nil, gone(err)
+			}
+		}
 		if req.Programs.Required {
 			if c.req.Choice, err = model.ParseChoice([]byte(`{"type":"function","name":"` + RunCode + `"}`)); err != nil {
 				return nil, err
