@@ -224,7 +224,7 @@ func (d clientsDemo) asks(ctx context.Context, c vendorClient, model string) (sa
 	}
 	command = append(command, d.url, d.key, model, clientsQuestion)
 	run := exec.CommandContext(ctx, command[0], command[1:]...)
-	run.Env = append(d.search, "HOME="+d.programs)              // and no secret of this process
+	run.Env = append(d.search, "HOME="+d.programs) // and no secret of this process
 	var stderr bytes.Buffer
 	run.Stderr = &stderr
 	out, err := run.Output()
