@@ -19,7 +19,7 @@ PTC_ON := tools/first-env.sh; grep -Eqs '^[ \t]*(export[ \t]+)?PTC_ENABLED=.' .e
 
 .PHONY: help
 help: ## Print this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z\/]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z\/-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: setup build ## Start the server on :5800 (installs what is missing)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -213,10 +214,7 @@ func (f *historyForm) foreign(o *tenantTalk, of vendorForm, answered bool) []att
 	}
 	program, call := other.first.find("program"), other.first.find("function_call")
 	with := func(item object, member string) object {
-		changed := object{}
-		for k, v := range item {
-			changed[k] = v
-		}
+		changed := maps.Clone(item)
 		changed[member] = "IDENTIFIER"
 		return changed
 	}
@@ -232,7 +230,6 @@ func (f *historyForm) foreign(o *tenantTalk, of vendorForm, answered bool) []att
 // for a person are not shown, so it has none.
 type chatForm struct {
 	messages []any
-	calls    []any
 	id       string
 }
 
