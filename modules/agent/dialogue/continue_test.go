@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -226,4 +227,20 @@ func TestConversationsHoldSoMuch(t *testing.T) {
 	require.Equal(t, errs.RateLimited, errs.CodeOf(err))
 	asks(t, s, dialogue.Request{Continue: results(first, `"seven"`)})
 	asks(t, s, large)
+}
+
+// What nobody continues in time is over, and says so.
+func TestAProgramThatNobodyContinuesIsOver(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, oneCall, "CODEAPI_IDLE_MS=1000")
+	got := asks(t, s, program("one call"))
+	require.WithinDuration(t, time.Now().Add(time.Second), got.Expires, time.Second)
+	require.Eventually(t, func() bool {
+		_, text := s.Send("GET", "/metrics", nil)
+		return strings.Contains(text, `portico_code_programs_total{cause="idle"} 1`)
+	}, testTimeout, testTick)
+	turn, err := s.Dialogues.Begin(t.Context(), s.User, dialogue.Request{Continue: results(got, `"seven"`)})
+	require.NoError(t, err)
+	_, err = turn.Answer(t.Context())
+	require.ErrorIs(t, err, dialogue.ErrSessionGone)
 }
