@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -66,37 +65,7 @@ func (d Demos) Agent(ctx context.Context, picture string) (err error) {
 		"FLAT_TOOLS=false", // both ways have the same tools: only code could call these
 		"MODEL_BASE_URL=http://"+address, "MODEL_NAME=scripted", "MODEL_API_KEY=none", "MODEL_HEADERS=", "MODEL_INPUT_PRICE="+demoInputPrice, "MODEL_OUTPUT_PRICE="+demoOutputPrice,
 	)}
-	return d.agentOn(ctx, options, model, picture)
-}
-
-// agentOn runs the demo on a server of this configuration.
-func (d Demos) agentOn(ctx context.Context, options configs.Options, model *scripted.Server, picture string) (err error) {
-	a, err := d.Open(ctx, options, slog.LevelError)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if _, err := a.Prepare(ctx); err != nil {
-		return err
-	}
-	if err := openShop(ctx, a); err != nil {
-		return err
-	}
-	s, err := a.Start(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		err = errors.Join(err, s.Stop(stopping))
-	}()
-	key, _, err := demoKey(ctx, a)
-	if err != nil {
-		return err
-	}
-	shown := agentDemo{demonstration{out: d.Out, url: "http://" + s.Addr().String(), key: key.Reveal()}, model, picture}
-	return shown.run(ctx)
+	return d.on(ctx, options, openShop, func(_ *app.App, with demonstration) error { return agentDemo{with, model, picture}.run(ctx) })
 }
 
 // openShop loads the toolset of the made-up shop, under both of its keys.

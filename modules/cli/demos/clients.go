@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/dev/scripted"
+	"github.com/portico-run/portico/modules/app"
 )
 
 //go:embed clients.yaml
@@ -95,7 +95,15 @@ func (d Demos) Clients(ctx context.Context, with Asking) (err error) {
 		environ = append(environ, "MODEL_FILE=", "MODEL_PROTOCOL=responses", "MODEL_BASE_URL=http://"+address, "MODEL_NAME=scripted", "MODEL_API_KEY=none", "MODEL_HEADERS=", "MODEL_INPUT_PRICE="+demoInputPrice, "MODEL_OUTPUT_PRICE="+demoOutputPrice)
 		fmt.Fprintf(d.Out, "The model is SCRIPTED: it says what modules/cli/demos/clients.yaml says. All else is real.\n\n")
 	}
-	return d.clientsOn(ctx, configs.Options{File: d.Options.File, Environ: environ}, with.Vendors, filepath.Join(folder, "clients"))
+	return d.on(ctx, configs.Options{File: d.Options.File, Environ: environ}, Loaded, func(_ *app.App, on demonstration) error {
+		shown := clientsDemo{on, with.Vendors, filepath.Join(folder, "clients"), nil}
+		for _, one := range d.Options.Environ {
+			if strings.HasPrefix(one, "PATH=") {
+				shown.search = []string{one}
+			}
+		}
+		return shown.run(ctx)
+	})
 }
 
 func serveScript(ctx context.Context, text string) (address string, end func() error, err error) {
@@ -104,40 +112,6 @@ func serveScript(ctx context.Context, text string) (address string, end func() e
 		return "", nil, err
 	}
 	return scripted.Serve(ctx, "127.0.0.1:0", scripted.New(script))
-}
-
-func (d Demos) clientsOn(ctx context.Context, options configs.Options, vendors, programs string) (err error) {
-	a, err := d.Open(ctx, options, slog.LevelError)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if _, err := a.Prepare(ctx); err != nil {
-		return err
-	}
-	if err := Loaded(ctx, a); err != nil {
-		return err
-	}
-	s, err := a.Start(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		err = errors.Join(err, s.Stop(stopping))
-	}()
-	key, _, err := demoKey(ctx, a)
-	if err != nil {
-		return err
-	}
-	shown := clientsDemo{demonstration{out: d.Out, url: "http://" + s.Addr().String(), key: key.Reveal()}, vendors, programs, nil}
-	for _, one := range d.Options.Environ {
-		if strings.HasPrefix(one, "PATH=") {
-			shown.search = []string{one}
-		}
-	}
-	return shown.run(ctx)
 }
 
 // clientsDemo runs clients, and shows what each of them saw.

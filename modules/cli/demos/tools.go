@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -74,47 +73,20 @@ func (d Demos) Tools(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return d.toolsOn(ctx, configs.Options{File: d.Options.File, Environ: append(slices.Clone(d.Options.Environ),
+	return d.on(ctx, configs.Options{File: d.Options.File, Environ: append(slices.Clone(d.Options.Environ),
 		"PORTICO_MODE=development", "PORTICO_LISTEN=127.0.0.1:0", "DATABASE_URL=sqlite:"+filepath.Join(folder, "demo.db"),
 		"OBJECT_STORAGE_DRIVER=folder", "OBJECT_STORAGE_FOLDER="+filepath.Join(folder, "objects"), "DEMO_ENABLED=true", "DEMO_LISTEN="+upstream,
 		"PTC_MODE=on", "PTC_DEBUG=", "PTC_TOOLSET_BLOCKLIST=", "PTC_TOOLSET_ALLOWLIST=", "PTC_ROLLOUT_PERCENT=100", "SANDBOX_S3LIB_HASH=",
 		"FLAT_TOOLS=true", "FETCH_EGRESS=127.0.0.0/8", "MODEL_NAME=scripted", "LLM_QUERY_MODEL=scripted", "MODEL_BASE_URL=http://"+address, "MODEL_API_KEY=none", "MODEL_HEADERS=",
-	)})
-}
-
-func (d Demos) toolsOn(ctx context.Context, options configs.Options) (err error) {
-	a, err := d.Open(ctx, options, slog.LevelError)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if _, err := a.Prepare(ctx); err != nil {
-		return err
-	}
-	if err := Loaded(ctx, a); err != nil {
-		return err
-	}
-	s, err := a.Start(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		err = errors.Join(err, s.Stop(stopping))
-	}()
-	key, _, err := demoKey(ctx, a)
-	if err != nil {
-		return err
-	}
-	shown := toolsDemo{demonstration{out: d.Out, url: "http://" + s.Addr().String(), key: key.Reveal()}, a}
-	for n, one := range steps() {
-		fmt.Fprintf(d.Out, "\n%d. %s\n\n", n+1, one.title)
-		if err := one.run(ctx, shown); err != nil {
-			return fmt.Errorf("step %d: %w", n+1, err)
+	)}, Loaded, func(a *app.App, with demonstration) error {
+		for n, one := range steps() {
+			fmt.Fprintf(d.Out, "\n%d. %s\n\n", n+1, one.title)
+			if err := one.run(ctx, toolsDemo{with, a}); err != nil {
+				return fmt.Errorf("step %d: %w", n+1, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // toolsDemo is a user of the server, and its operator.
