@@ -12,12 +12,16 @@ import (
 )
 
 // What the items, choices and tools of a provider look like is known to
-// modules/model alone, so that a second protocol changes nothing here.
+// modules/model alone, so that a second protocol changes nothing here. The folders
+// that speak the vendors' forms with clients are the other end of that.
 func TestNoProviderIsKnownHere(t *testing.T) {
 	t.Parallel()
 	wire := regexp.MustCompile(`function_call|(in|out)put_text|tool_choice|"role"|json:"(type|role|output|arguments|tool_choice)\b|openai|schema/strict`)
 	read := 0
 	require.NoError(t, filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() && (path == "openai" || path == "anthropic") {
+			return fs.SkipDir
+		}
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
