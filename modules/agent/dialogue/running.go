@@ -47,10 +47,13 @@ type replied struct {
 func (w *work) drive(ctx context.Context) error {
 	for len(w.answer.queue) > 0 {
 		p := w.answer.queue[0]
-		if !p.begun {
+		switch {
+		case !p.begun:
 			if err := w.start(ctx, p); err != nil {
 				return err
 			}
+		case p.replies == nil:
+			return errOver
 		}
 		got, waiting, err := w.await(ctx, p)
 		switch {
@@ -65,6 +68,9 @@ func (w *work) drive(ctx context.Context) error {
 	}
 	return nil
 }
+
+// errOver is a program from which nothing comes any more.
+var errOver = ErrSessionGone.Do("The program that waited has ended. Begin the conversation anew.")
 
 // start begins a program.
 func (w *work) start(ctx context.Context, p *running) error {
@@ -113,8 +119,9 @@ func (w *work) under(p *running, step func() (execution.Reply, error)) {
 }
 
 const (
-	// lookAgain is how often a program is looked at that nothing is heard of.
-	lookAgain = time.Second
+	// lookAgain is how often a program is looked at that nothing is heard of, between
+	// the least time between two looks.
+	lookAgain, between = time.Second, 100 * time.Millisecond
 	// together is how long calls that wait for a person are waited for, so that those
 	// which were made at once are asked about at once.
 	together = 300 * time.Millisecond
@@ -122,12 +129,12 @@ const (
 
 // await waits until a program needs its client, a person, or has ended.
 func (w *work) await(ctx context.Context, p *running) (got replied, waiting []approval.Approval, err error) {
-	look := time.NewTicker(lookAgain)
-	defer look.Stop()
+	tick := time.NewTicker(between)
+	defer tick.Stop()
 	known := p.known
 	var woken <-chan struct{}
-	var since time.Time // when nothing but a person could go on
-	for {
+	var looked, since time.Time // since when nothing but a person can go on
+	for heard := false; ; {
 		select {
 		case <-known:
 			var cancel func()
@@ -139,13 +146,16 @@ func (w *work) await(ctx context.Context, p *running) (got replied, waiting []ap
 			return got, nil, w.refused(got)
 		case <-ctx.Done():
 			return got, nil, context.Cause(ctx)
-		case <-woken:
-		case <-look.C:
+		case <-woken: // by every event of the run
+			heard = true
+			continue
+		case <-tick.C:
 		}
-		if known != nil {
-			continue // it calls no tools of the server's
+		if known != nil || !heard && since.IsZero() && time.Since(looked) < lookAgain {
+			continue
 		}
 		stuck, calls, err := w.stuck(ctx, p)
+		heard, looked = false, time.Now()
 		switch {
 		case err != nil:
 			return got, nil, err
@@ -153,26 +163,27 @@ func (w *work) await(ctx context.Context, p *running) (got replied, waiting []ap
 			since = time.Time{}
 			continue
 		case since.IsZero():
-			since = time.Now()
-			look.Reset(together)
+			since = looked
 			continue
-		case time.Since(since) < together:
-			continue
-		}
-		look.Reset(lookAgain)
-		if w.req.Programs.Asks {
-			if waiting, err = w.waiting(ctx, calls); err != nil || len(waiting) > 0 {
-				return got, waiting, err
-			}
+		case looked.Sub(since) < together:
 			continue
 		}
-		if time.Since(since) > w.service.deps.Settings.Idle {
-			if err := w.refuseAll(ctx, calls); err != nil {
-				return got, nil, err
-			}
-			since = time.Time{}
+		if waiting, err = w.asked(ctx, calls, since); err != nil || len(waiting) > 0 {
+			return got, waiting, err
 		}
 	}
+}
+
+// asked are the calls that the client is asked about. One that cannot ask waits until
+// nobody has decided in time.
+func (w *work) asked(ctx context.Context, calls []string, since time.Time) ([]approval.Approval, error) {
+	if w.req.Programs.Asks {
+		return w.waiting(ctx, calls)
+	}
+	if time.Since(since) > w.service.deps.Settings.Idle {
+		return nil, w.refuseAll(ctx, calls)
+	}
+	return nil, nil
 }
 
 // refused is the error of a continuation that was not taken. What the client sent may
@@ -183,7 +194,7 @@ func (w *work) refused(got replied) error {
 	}
 	for _, gone := range []error{execution.ErrGone, execution.ErrElsewhere, execution.ErrTokenExpired} {
 		if errors.Is(got.err, gone) {
-			return ErrSessionGone.Do("The program that waited has ended. Begin the conversation anew.")
+			return errOver
 		}
 	}
 	w.calls, w.rejected = w.before, true

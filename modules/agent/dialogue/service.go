@@ -117,7 +117,7 @@ func (s *Service) settle(c *conversation, t *turn, answer Answer, err error) {
 		c.rejected = false
 		c.held[len(c.held)-1].turn = nil
 	}
-	if !waits && (err == nil || len(c.held) == 0) || waits && err != nil {
+	if !waits && (err == nil || len(c.held) == 0 || errors.Is(err, ErrSessionGone)) || waits && err != nil {
 		c.cancel(errIdle)
 		s.free(c)
 	}

@@ -41,6 +41,7 @@ func (c *conversation) run(ctx context.Context, with *Continue) (Answer, error) 
 func (w *work) loop(ctx context.Context, with *Continue) error {
 	if with != nil {
 		if err := w.take(ctx, with); err != nil {
+			w.rejected = true
 			return err
 		}
 	}
