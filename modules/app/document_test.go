@@ -245,6 +245,8 @@ func unsaid() map[string]string {
 		"pattern belongs to the decision":            "members depend on each other",
 		"A call that is refused takes neither":       "members depend on each other",
 		"The address is longer than":                 "the limit is of the whole query",
+		"This server has no model.":                  "503 is documented; there is no model in this test",
+		"The body is no message of the Model":        "which members a message has depends on others",
 		"The message is not taken.":                  "which methods there are, and what they take, is another protocol's",
 		"The code or the refresh token is not valid": "OAuth has one status for all that it refuses",
 		"The resource is not one of this server's":   "the same",
@@ -265,6 +267,7 @@ func unsaid() map[string]string {
 		"have the types that the vendor's have":      "the same",
 		"Missing required parameter: '":              "the same",
 		"Supported values are: '":                    "the same",
+		"Invalid type for '":                         "the same",
 		"tool_choice is neither":                     "the same",
 		"selectedTools has a name":                   "names are counted in bytes",
 	}

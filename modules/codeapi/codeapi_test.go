@@ -71,6 +71,16 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.ErrorIs(t, err, session.ErrFileMissing)
 			},
 			"Delete": func() { require.ErrorIs(t, f.Sessions.Delete(ctx, ben, hers, id), session.ErrFileMissing) },
+			"Recent": func() {
+				list, err := f.Sessions.Recent(ctx, ben, nil, 100)
+				require.NoError(t, err)
+				for _, one := range list {
+					require.NotEqual(t, hers, one.SessionID)
+				}
+				list, err = f.Sessions.Recent(ctx, anna, nil, 100)
+				require.NoError(t, err)
+				require.NotEmpty(t, list)
+			},
 			"Touch": func() {
 				_, _, err := f.Sessions.Touch(ctx, ben, hers)
 				require.ErrorIs(t, err, session.ErrMissing)
