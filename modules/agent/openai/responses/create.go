@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -204,7 +205,7 @@ func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	}
 	c.silent = conversation.Silent
 	c.request = dialogue.Request{
-		Model: c.body.Model, System: c.body.Instructions, Items: conversation.Items, Tools: c.offer.Tools, Programs: c.offer.Programs,
+		Model: c.body.Model, System: c.body.Instructions, Items: conversation.Items, Tools: texts(c.offer.Tools), Programs: c.offer.Programs,
 		Choice: c.offer.Choice, Options: options, OneByOne: c.body.Parallel != nil && !*c.body.Parallel, Continue: conversation.Continue,
 		Sent: made.Sent(r),
 	}
@@ -274,6 +275,18 @@ func (s *Service) conversation(ctx context.Context, who actor.Actor, c *creation
 	}
 	c.input, err = named(list, c.identity)
 	return read, err
+}
+
+// texts says of functions without output_schema what programs get of them: the output
+// as the text that it is: docs/wire/openai.md#tools.
+func texts(tools []dialogue.Tool) []dialogue.Tool {
+	tools = slices.Clone(tools)
+	for i, t := range tools {
+		if t.Output == nil {
+			tools[i].Output = json.RawMessage(`{"type":"string"}`)
+		}
+	}
+	return tools
 }
 
 // maxReferred is how many stored responses the items of a request may refer to.

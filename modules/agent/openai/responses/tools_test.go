@@ -212,7 +212,8 @@ func TestRefusals(t *testing.T) {
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	s := agenttest.Serve(t, `
-- output: [{call: {name: run_code, arguments: {code: "for f in (described, plain):\n    try:\n        print(repr(f()))\n    except ToolExecutionError as e:\n        print('failed:', e)"}}}]
+- expect: ["described() -> dict", "plain() -> str"]
+  output: [{call: {name: run_code, arguments: {code: "for f in (described, plain):\n    try:\n        print(repr(f()))\n    except ToolExecutionError as e:\n        print('failed:', e)"}}}]
 - output: [{text: "Done."}]
 `)
 	function := func(name string, more object) object {
