@@ -126,12 +126,12 @@ func (m *Module) stream(w http.ResponseWriter, r *http.Request, asked messages.A
 			return final(w, asked.Continue != nil, err)
 		}
 	}
-	out, streaming, err := m.streams.Open(w, r, []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n")) //nolint:contextcheck // it is that of the request
+	out, streaming, err := m.streams.Open(w, r, []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n"))
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	err = follow(streaming, answer.NewStream(asked.View, out), followed{t, early, events})
+	err = follow(streaming, answer.NewStream(asked.View, out), followed{t, early, events}) //nolint:contextcheck // it is that of the request
 	if err != nil {
 		// The end of a stream that is not whole must not look like one that is.
 		panic(http.ErrAbortHandler)
