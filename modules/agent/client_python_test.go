@@ -55,10 +55,13 @@ func TestThePythonClient(t *testing.T) {
 	run("-m", "mypy", "tests") // against what is installed
 	t.Log(run("-m", "unittest", "-v", "tests.test_client"))
 
-	readme, err := os.ReadFile(filepath.Join(source, "README.md"))
-	require.NoError(t, err)
-	example := regexp.MustCompile("(?s)```python example.py\n(.*?)```").FindSubmatch(readme)
-	require.NotNil(t, example)
-	require.NoError(t, os.WriteFile(filepath.Join(work, "client", "example.py"), example[1], 0o600))
+	for file, readme := range map[string]string{"example.py": filepath.Join(source, "README.md"), "rooms.py": "../../README.md"} {
+		text, err := os.ReadFile(readme)
+		require.NoError(t, err)
+		lines := regexp.MustCompile("(?s)```python " + file + "\n(.*?)```").FindSubmatch(text)
+		require.NotNil(t, lines, file)
+		require.NoError(t, os.WriteFile(filepath.Join(work, "client", file), lines[1], 0o600))
+	}
 	require.Equal(t, "Fjord Oslo\nHolmen Oslo\nIt is warm in Oslo. finish\n", run("example.py"))
+	require.Equal(t, "['Fjord', 'Holmen'] Oslo\n\n", run("rooms.py"))
 }

@@ -61,16 +61,18 @@ func TestTheTypeScriptClient(t *testing.T) {
 	run(client, filepath.Join(tools, ".bin", "tsc"), "-p", ".")
 	t.Log(run(client, "node", "--test", "--test-timeout=60000", "tests/"))
 
-	readme, err := os.ReadFile(filepath.Join(source, "README.md"))
-	require.NoError(t, err)
-	example := regexp.MustCompile("(?s)```js example.mjs\n(.*?)```").FindSubmatch(readme)
-	require.NotNil(t, example)
 	user := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(user, "node_modules"), 0o700))
 	require.NoError(t, os.Symlink(client, filepath.Join(user, "node_modules", "portico-client")))
-	require.NoError(t, os.WriteFile(filepath.Join(user, "example.mjs"), example[1], 0o600))
-	const printed = "Fjord Oslo\nHolmen Oslo\nIt is warm in Oslo. finish\n"
-	require.Equal(t, printed, run(user, "node", "example.mjs"))
+	for file, readme := range map[string]string{"example.mjs": filepath.Join(source, "README.md"), "rooms.mjs": "../../README.md"} {
+		text, err := os.ReadFile(readme)
+		require.NoError(t, err)
+		lines := regexp.MustCompile("(?s)```js " + file + "\n(.*?)```").FindSubmatch(text)
+		require.NotNil(t, lines, file)
+		require.NoError(t, os.WriteFile(filepath.Join(user, file), lines[1], 0o600))
+	}
+	require.Equal(t, "Fjord Oslo\nHolmen Oslo\nIt is warm in Oslo. finish\n", run(user, "node", "example.mjs"))
+	require.Equal(t, "['Fjord', 'Holmen'] Oslo\n\n", run(user, "node", "rooms.mjs"))
 
 	b := openTab(t)
 	b.visit(web.URL)
