@@ -42,11 +42,11 @@ demo-tools: setup build ## Bring tools from anywhere into programs, step by step
 	@$(PTC_ON); exec bin/portico demo tools
 
 .PHONY: test
-test: ## Check and test everything (installs and starts what it needs)
+test: ## Test everything (installs and starts what it needs)
 	@tools/test.sh test
 
 .PHONY: race
-race: ## Run the tests again, with the race detector
+race: ## Run the tests again, with the race detector and each on the other database
 	@tools/test.sh race
 
 .PHONY: bench
@@ -78,8 +78,8 @@ setup: ## Install bubblewrap and Python, build the sandbox's Python root
 	@tools/setup.sh
 
 .PHONY: lint
-lint: ## Run the linters
-	@go tool -modfile=tools/go.mod golangci-lint run
+lint: ## Check format, code and deployment files without running them
+	@tools/lint.sh
 
 .PHONY: fmt
 fmt: ## Format the Go code

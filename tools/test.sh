@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change goes in, in two parts. They install and
-# start what they need, so they work on a fresh machine with nothing but Go.
+# The tests, in two parts that run each test on both databases together. They
+# install and start what they need, so they work on a fresh machine with nothing
+# but Go.
 #
-#   test.sh test    format, lint, the deployment files, and all tests on both databases
-#   test.sh race    the tests with the race detector, each on one of the databases
+#   test.sh test    all tests, each on one of the databases
+#   test.sh race    the tests with the race detector, each on the other one
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,27 +45,13 @@ if [ "$part" = race ]; then
 	# It watches our code and its libraries, besides SQLite: that is C turned into Go,
 	# has its own tests, and takes ten times as long under it. The garbage collector
 	# works less often, up to a GiB: it takes a third of the time otherwise.
-	PORTICO_TEST_ONE_DATABASE=1 GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh \
+	PORTICO_TEST_ONE_DATABASE=second GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh \
 		go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
 	exit
 fi
 
-step "Format"
-unformatted=$(go list -f '{{.Dir}}' ./... | xargs gofmt -l)
-if [ -n "$unformatted" ]; then
-	echo "These files are not formatted; run: make fmt" >&2
-	echo "$unformatted" >&2
-	exit 1
-fi
-
-step "Lint"
-go tool -modfile=tools/go.mod golangci-lint run
-
-if docker compose version >/dev/null 2>&1; then
-	step "docker compose config"
-	docker compose config --quiet
-fi
-
 step "Tests"
-# The linters have vetted.
-tools/with-services.sh go test -vet=off -shuffle=on -timeout 40m ./...
+# The linters vet. Tests wait for programs and servers more than they compute, so
+# twice as many as there are processors run at once in a package.
+PORTICO_TEST_ONE_DATABASE=first tools/with-services.sh \
+	go test -vet=off -shuffle=on -parallel $((2 * $(nproc))) -timeout 40m ./...

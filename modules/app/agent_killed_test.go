@@ -53,7 +53,7 @@ func TestRunsOutliveKilledProcesses(t *testing.T) {
 	testenv.Slow(t, "whole servers at work")
 	t.Parallel()
 	const tasks, kills = 25, 4
-	for _, d := range databasetest.Of(t) {
+	for _, d := range databasetest.Both() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			upstream, files := noted(t)

@@ -24,7 +24,7 @@ func TestOneProgramUsesAllPlainFunctions(t *testing.T) {
 		_, _ = io.WriteString(w, `<html><head><title>Keys</title></head><body><main><h1>Keys</h1><p>A key is <b>revoked</b> at once.</p></main></body></html>`)
 	}))
 	t.Cleanup(web.Close)
-	for _, d := range databasetest.Of(t) {
+	for _, d := range databasetest.Both() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			_, env := script(t, "- output: [{text: Hello.}]\n- on: Which auth patterns\n  output: [{text: \"Links and keys [1].\"}]")

@@ -31,7 +31,7 @@ func TestProgramsReadPagesAndLoadFiles(t *testing.T) {
 	t.Cleanup(web.Close)
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "notes.txt"), []byte("of the folder"), 0o600))
-	for _, d := range databasetest.Of(t) {
+	for _, d := range databasetest.Both() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, databasetest.URL(t, d), "FETCH_EGRESS=127.0.0.0/8", "LOAD_FILE_ROOTS="+folder)

@@ -19,7 +19,7 @@ import (
 // and ask questions about it; nothing that adds or removes is among their tools.
 func TestProgramsSearchAndAskTheKnowledgeStore(t *testing.T) {
 	t.Parallel()
-	for _, d := range databasetest.Of(t) {
+	for _, d := range databasetest.Both() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			service := httptest.NewServer(&knowledgetest.Embeddings{})

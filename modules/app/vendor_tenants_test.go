@@ -54,7 +54,7 @@ func TestTenantsInEveryFormAtOnce(t *testing.T) {
 	t.Parallel()
 	script, err := scripted.Parse([]byte(tenantScript("alder") + tenantScript("birch")))
 	require.NoError(t, err)
-	for _, d := range databasetest.Of(t) {
+	for _, d := range databasetest.Both() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			model := scripted.New(script)

@@ -31,24 +31,33 @@ import (
 // what needs PostgreSQL is skipped, and fails where CI is set.
 const EnvPostgres = "PORTICO_TEST_POSTGRES_URL"
 
-// EnvOne names the variable that has each test run on one of the databases, half of
-// the tests on each. `make race` sets it: what the race detector looks for is in code
-// that both share, and under it a test takes several times as long.
+// EnvOne names the variable that has each test run on one of the databases: "first"
+// for one half of the tests on each, "second" for the other half. `make test` sets
+// the first and `make race` the second, so that both together run each test on both.
 const EnvOne = "PORTICO_TEST_ONE_DATABASE"
 
 const connections = 8
 
+// Both are all databases, for tests that only one of `make test` and `make race` has.
+func Both() []database.Dialect { return []database.Dialect{database.SQLite, database.Postgres} }
+
 // Of are the databases that a test runs on.
 func Of(t *testing.T) []database.Dialect {
 	t.Helper()
-	both := []database.Dialect{database.SQLite, database.Postgres}
-	if os.Getenv(EnvOne) == "" {
-		return both
-	}
 	name := fnv.New32a()
 	_, _ = name.Write([]byte(t.Name())) // never fails
 	n := name.Sum32() % 2
-	return both[n : n+1]
+	switch half := os.Getenv(EnvOne); half {
+	case "":
+		return Both()
+	case "first":
+		return Both()[n : n+1]
+	case "second":
+		return Both()[1-n : 2-n]
+	default:
+		t.Fatalf("%s is %q; it may be first, second or nothing", EnvOne, half)
+		return nil
+	}
 }
 
 // Each runs a test once per database, side by side.
