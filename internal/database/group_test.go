@@ -47,7 +47,7 @@ func hold(t *testing.T, db *database.DB) *behind {
 	b.add(t.Context(), "u-first", "u-0")
 	require.Eventually(t, func() bool {
 		return database.Committing(db, "all") && (db.Dialect() == database.SQLite || waiting(t, db) == 1)
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	return b
 }
 
@@ -70,7 +70,7 @@ func (b *behind) add(ctx context.Context, uid, other string) {
 
 func (b *behind) gathered(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return database.Waiting(b.db, "all") == n }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return database.Waiting(b.db, "all") == n }, time.Minute, time.Millisecond)
 }
 
 // transactionsOf says how many transactions wrote the users.
@@ -194,10 +194,10 @@ func TestOneThatLeavesDoesNotFailTheOthers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	require.Eventually(t, func() bool { return waiting(t, db) == 2 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return waiting(t, db) == 2 }, time.Minute, 5*time.Millisecond)
 	b.free()
 	<-again
-	require.Eventually(t, func() bool { return database.Waiting(db, "all") == 0 && waiting(t, db) == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return database.Waiting(db, "all") == 0 && waiting(t, db) == 1 }, time.Minute, 5*time.Millisecond)
 	leaves[0]() // it sends
 	leaves[1]() // it is told
 	close(release)

@@ -52,6 +52,9 @@ func (db *DB) InTx(ctx context.Context, fn func(tx Tx) error) error {
 	return nil
 }
 
+// Tell wakes the readers of a topic, in all processes, about what is in no row.
+func (db *DB) Tell(topic string) { db.tell([]string{topic}) }
+
 // tell wakes readers after a commit, those in other processes some milliseconds
 // later.
 func (db *DB) tell(topics []string) {

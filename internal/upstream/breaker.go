@@ -52,13 +52,31 @@ func (b *breakers) of(address string) breaker {
 		clear(b.origins)
 	}
 	n := uint(b.settings.Failures)
-	made := breaker{circuitbreaker.NewBuilder[any]().WithFailureThresholdRatio(n, 2*n).WithDelay(b.settings.Delay).Build()}
+	made := breaker{
+		origin: origin,
+		// Without the threshold of successes, 2n calls would try after the delay.
+		circuit: circuitbreaker.NewBuilder[any]().WithFailureThresholdRatio(n, 2*n).WithSuccessThreshold(1).WithDelay(b.settings.Delay).Build(),
+	}
 	b.origins[origin] = made
 	return made
 }
 
+// Doubt says that calls of another process to an origin got no answer and stopped:
+// one more that gets none stops those of this process. Until then they go on, since
+// the fault may be the other process'.
+func (c *Caller) Doubt(origin string) {
+	b := c.breakers.of(origin)
+	if b.circuit == nil || !b.circuit.IsClosed() {
+		return
+	}
+	for n := uint(c.breakers.settings.Failures); b.circuit.Metrics().Failures() < n-1; {
+		b.circuit.RecordFailure()
+	}
+}
+
 // breaker watches one upstream. The zero value lets everything pass.
 type breaker struct {
+	origin  string
 	circuit circuitbreaker.CircuitBreaker[any]
 }
 
@@ -91,19 +109,25 @@ func (c *Caller) Stopped() []Stopped {
 }
 
 // record counts a call. An upstream that refuses a call counts as working; a call
-// that its caller cancelled does not count.
-func (b breaker) record(got Response, err error) {
+// that its caller cancelled, or that was not sent, says nothing. It reports whether
+// this call stopped the calls.
+func (b breaker) record(got Response, err error) (stopped bool) {
 	if b.circuit == nil {
-		return
+		return false
 	}
 	_, ours := err.(errTooLarge) //nolint:errorlint // made here
 	ours = ours || errors.Is(err, errNoRoom)
+	before := b.circuit.IsOpen()
 	switch kind := egress.KindOf(err); {
-	case err != nil && !ours && kind != egress.Canceled && kind != egress.Refused:
-		b.circuit.RecordFailure()
-	case err == nil && slices.Contains([]int{502, 503, 504}, got.Status):
+	case err != nil && !ours && (kind == egress.Canceled || kind == egress.Refused):
+		if b.circuit.IsHalfOpen() { // it was the one that tries: another may
+			b.circuit.Open()
+			b.circuit.HalfOpen()
+		}
+	case err != nil && !ours, err == nil && slices.Contains([]int{502, 503, 504}, got.Status):
 		b.circuit.RecordFailure()
 	default:
 		b.circuit.RecordSuccess()
 	}
+	return !before && b.circuit.IsOpen()
 }

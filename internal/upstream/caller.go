@@ -32,6 +32,9 @@ type Deps struct {
 	ResponseCap int64
 	// Breaker says when calls to an upstream stop for a while.
 	Breaker BreakerSettings
+	// Stopped, if set, is told of an origin when this process has stopped calls to it
+	// for a while. It returns at once.
+	Stopped func(origin string)
 	// Wait pauses before a repetition; nil for the wall clock.
 	Wait func(ctx context.Context, d time.Duration) error
 	Now  func() time.Time
@@ -103,11 +106,18 @@ func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, unavailable(left)
 	}
 	got, err := c.repeat(ctx, r, func() (Response, error) { return c.send(ctx, r) })
-	breaker.record(got, err)
+	c.record(breaker, got, err)
 	if err != nil {
 		return got, unreachable(err, r.Limit)
 	}
 	return got, nil
+}
+
+// record counts a call, and tells when it stopped the calls to its origin.
+func (c *Caller) record(b breaker, got Response, err error) {
+	if b.record(got, err) && c.deps.Stopped != nil {
+		c.deps.Stopped(b.origin)
+	}
 }
 
 // repeat makes attempts until one stands.

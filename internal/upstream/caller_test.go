@@ -256,7 +256,105 @@ func TestAnUpstreamThatWorksAgainIsUsedAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got, err := do()
 		return err == nil && got.OK()
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// After the delay one call tries, and no other beside it. One whose caller leaves
+// says nothing: the next one tries.
+func TestOneCallTriesAlone(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	came, answer := make(chan struct{}, 10), make(chan int)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		came <- struct{}{}
+		select {
+		case status := <-answer:
+			w.WriteHeader(status)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(s.Close)
+	call, _ := caller(t, upstream.BreakerSettings{Failures: 2, Delay: time.Millisecond})
+	do := func(ctx context.Context) error {
+		_, err := call.Do(ctx, upstream.Request{Method: "GET", URL: s.URL, Header: http.Header{}, Allow: loopback, Limit: time.Minute})
+		return err
+	}
+	begin := func(ctx context.Context) <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- do(ctx) }()
+		<-came
+		return done
+	}
+	for range 2 {
+		done := begin(t.Context())
+		answer <- http.StatusServiceUnavailable
+		require.NoError(t, <-done)
+	}
+	tries := func() (done <-chan error, leave context.CancelFunc) {
+		ctx, leave := context.WithCancel(t.Context())
+		for {
+			ended := make(chan error, 1)
+			go func() { ended <- do(ctx) }()
+			select {
+			case <-came:
+				return ended, leave
+			case <-ended: // the delay is not over
+			}
+		}
+	}
+	done, leave := tries()
+	require.ErrorContains(t, do(t.Context()), upstream.CodeUnavailable, "beside the one that tries")
+	leave()
+	require.ErrorContains(t, <-done, "CANCELLED")
+	done, leave = tries()
+	defer leave()
+	require.ErrorContains(t, do(t.Context()), upstream.CodeUnavailable)
+	answer <- http.StatusOK
+	require.NoError(t, <-done)
+	require.Equal(t, int64(4), asked.Load())
+	require.Empty(t, call.Stopped())
+}
+
+// A process tells others when it stops calls. They go on until one of theirs gets no
+// answer either, and do not tell each other for ever.
+func TestOtherProcessesDoubtAnUpstream(t *testing.T) {
+	t.Parallel()
+	bad, asked := serve(t, nil, 503)
+	good, _ := serve(t, nil, 200)
+	told := make(chan string, 10)
+	process := func() *upstream.Caller {
+		e := egress.New(egress.Config{})
+		t.Cleanup(e.Close)
+		return upstream.New(upstream.Deps{
+			Client: e, ResponseCap: 1 << 20, Breaker: upstream.BreakerSettings{Failures: 5, Delay: time.Hour}, Stopped: func(origin string) { told <- origin },
+		})
+	}
+	do := func(c *upstream.Caller, url string) error {
+		_, err := c.Do(t.Context(), upstream.Request{Method: "GET", URL: url, Header: http.Header{}, Allow: loopback, Limit: time.Second})
+		return err
+	}
+	one, other := process(), process()
+	for range 5 {
+		require.NoError(t, do(one, bad))
+	}
+	require.Error(t, do(one, bad))
+	require.Equal(t, bad, <-told)
+	for range 3 { // however often it is told
+		other.Doubt(bad)
+		other.Doubt(good)
+		one.Doubt(bad)
+	}
+	require.Empty(t, other.Stopped())
+	before := asked.Load()
+	require.NoError(t, do(other, bad))
+	require.Error(t, do(other, bad))
+	require.Equal(t, before+1, asked.Load(), "one call was enough")
+	require.Equal(t, bad, <-told)
+	require.NoError(t, do(other, good))
+	require.NoError(t, do(other, good))
+	require.Len(t, one.Stopped(), 1)
+	require.Empty(t, told)
 }
 
 // However many origins are called, a bounded number is watched.

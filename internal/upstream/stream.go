@@ -57,7 +57,7 @@ func (c *Caller) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 		attempts++
 		return s.Response, err
 	})
-	breaker.record(got, err)
+	c.record(breaker, got, err)
 	if s.Attempts = attempts; err != nil {
 		return s, unreachable(err, r.Limit)
 	}

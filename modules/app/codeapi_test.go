@@ -532,7 +532,7 @@ func TestLimitsOfPrograms(t *testing.T) {
 
 	// Nobody continues it.
 	e = s.code("/exec/programmatic", map[string]any{"code": "await ask()", "tools": tools("ask")})
-	require.Eventually(t, func() bool { return s.app.Engine.Stats().Paused == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.app.Engine.Stats().Paused == 0 }, time.Minute, 10*time.Millisecond)
 	late := s.code("/exec/programmatic", map[string]any{"continuation_token": e.ContinuationToken, "tool_results": results(e)})
 	require.Contains(t, []int{400, 404}, late.code)
 	require.Contains(t, strings.ToLower(late.Error), "expired")
@@ -586,10 +586,10 @@ func TestLeavingEndsPrograms(t *testing.T) {
 			}
 			done <- err
 		}()
-		require.Eventually(t, func() bool { return s.app.Engine.Stats().Running == 1 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.app.Engine.Stats().Running == 1 }, time.Minute, time.Millisecond)
 		leave()
 		require.Error(t, <-done)
-		require.Eventually(t, gone, 10*time.Second, time.Millisecond)
+		require.Eventually(t, gone, time.Minute, time.Millisecond)
 	}
 
 	const request = "X-LibreChat-Code-Request-ID"
@@ -602,17 +602,17 @@ func TestLeavingEndsPrograms(t *testing.T) {
 	}
 	ben := s.another("ben")
 	require.Equal(t, "already_completed", cancel(ben, "r-1").Status)
-	require.Eventually(t, func() bool { return cancel(s.key, "r-1").code == 202 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return cancel(s.key, "r-1").code == 202 }, time.Minute, time.Millisecond)
 	e := <-answered
 	require.Equal(t, "Execution was cancelled", e.Error)
-	require.Eventually(t, gone, 10*time.Second, time.Millisecond)
+	require.Eventually(t, gone, time.Minute, time.Millisecond)
 	require.Equal(t, "already_completed", cancel(s.key, "r-1").Status)
 	require.Equal(t, 400, cancel(s.key, " ").code)
 
 	// Also while it is paused.
 	e = s.code("/exec/programmatic", map[string]any{"code": "await ask()", "tools": tools("ask")}, request, "r-2")
 	require.Equal(t, 202, cancel(s.key, "r-2").code)
-	require.Eventually(t, gone, 10*time.Second, time.Millisecond)
+	require.Eventually(t, gone, time.Minute, time.Millisecond)
 	e = s.code("/exec/programmatic", map[string]any{"continuation_token": e.ContinuationToken, "tool_results": results(e)})
 	require.Equal(t, "Execution was cancelled", e.Error)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/upstream"
+	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/connector/composio"
 	"github.com/portico-run/portico/modules/connector/rest"
@@ -33,6 +34,10 @@ func (a *App) kindsOfToolsets() ([]tool.Connector, error) {
 	}, a.Connectors...), err
 }
 
+// stopped is the kind of the topics about upstreams that a process has stopped its
+// calls to; their ids are origins.
+const stopped = "stopped"
+
 // outside wires what reaches other services.
 func (a *App) outside(box *secretbox.Box) error {
 	c := a.Config
@@ -40,6 +45,12 @@ func (a *App) outside(box *secretbox.Box) error {
 	a.upstreams = upstream.New(upstream.Deps{
 		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
 		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
+		Stopped: func(origin string) { a.DB.Tell(wake.Topic(stopped, origin)) },
+	})
+	a.Hub.Follow(stopped, func(origin string) {
+		if origin != "" {
+			a.upstreams.Doubt(origin)
+		}
 	})
 	client := composio.NewClient(composio.ClientDeps{
 		BaseURL: c.Composio.BaseURL, Version: c.Composio.APIVersion, Key: c.Composio.APIKey.Reveal(), Upstream: a.upstreams,

@@ -159,7 +159,7 @@ func TestEngineLimitsAndRefuses(t *testing.T) {
 	}
 	<-began
 	<-began
-	require.Eventually(t, func() bool { return e.Stats().Queued == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return e.Stats().Queued == 2 }, time.Minute, time.Millisecond)
 	_, err := e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrBusy)
 	refused, ok := errors.AsType[*errs.Error](err)

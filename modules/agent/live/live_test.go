@@ -166,7 +166,7 @@ func TestACallOfABrokenAnswerIsEnded(t *testing.T) {
 					}
 				}
 				return of.CallID != ""
-			}, 10*time.Second, time.Millisecond)
+			}, time.Minute, time.Millisecond)
 			return of
 		}
 		s.writer.Delta(model.Delta{Kind: model.Arguments, CallID: "call_1", Name: "a", Text: "{"})

@@ -71,7 +71,7 @@ func TestNothingIsLeftOfPausedPrograms(t *testing.T) {
 
 	begin("")
 	end <- struct{}{}
-	require.Eventually(t, held(2, 2), 5*time.Second, time.Millisecond)
+	require.Eventually(t, held(2, 2), time.Minute, time.Millisecond)
 	begin("")
 	require.True(t, held(3, 2)())
 	require.NoError(t, f.Executions.Stop(t.Context()))

@@ -96,7 +96,7 @@ func TestProgressIsOfTheUserWhoIsNamed(t *testing.T) {
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	require.Eventually(t, done, 10*time.Second, time.Millisecond)
+	require.Eventually(t, done, time.Minute, time.Millisecond)
 }
 
 func each(t *testing.T, test func(t *testing.T, d database.Dialect)) {

@@ -60,7 +60,7 @@ func TestADeadProcessIsStartedAgain(t *testing.T) {
 	_, failure := f.call(s, "die", `{}`)
 	require.NotNil(t, failure)
 	require.Contains(t, failure.Message, "may have had an effect")
-	require.Eventually(t, func() bool { return f.Health(anna(), s).State == server.Degraded }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return f.Health(anna(), s).State == server.Degraded }, time.Minute, 5*time.Millisecond)
 	require.Contains(t, f.Health(anna(), s).Stderr, "last words")
 	_, failure = f.call(s, "echo", `{}`)
 	require.NotNil(t, failure)
@@ -69,7 +69,7 @@ func TestADeadProcessIsStartedAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, failure := f.call(s, "echo", `{}`)
 		return failure == nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.Equal(t, server.Ready, f.Health(anna(), s).State)
 }
 
@@ -99,7 +99,7 @@ func TestAFloodOfStderrIsBounded(t *testing.T) {
 	s := hubtest.Process(t, "test", hubtest.Good)
 	_, failure := f.call(s, "flood", `{}`)
 	require.Nil(t, failure)
-	require.Eventually(t, func() bool { return strings.HasSuffix(f.Health(anna(), s).Stderr, "line 19999\n") }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.HasSuffix(f.Health(anna(), s).Stderr, "line 19999\n") }, time.Minute, 10*time.Millisecond)
 	require.LessOrEqual(t, len(f.Health(anna(), s).Stderr), 65<<10)
 }
 
@@ -156,7 +156,7 @@ func TestTheWholeGroupEnds(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // a killed one may wait for whoever adopted it
 		return err != nil || strings.Contains(string(status), ") Z ")
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // An isolated process sees the sandbox's root and its own folder, and no network.
@@ -232,7 +232,7 @@ func TestConnectionsAreBoundedAndIdleOnesClosed(t *testing.T) {
 		require.Nil(t, failure)
 		require.LessOrEqual(t, f.Connections(), 2)
 	}
-	require.Eventually(t, func() bool { return f.Connections() == 0 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return f.Connections() == 0 }, time.Minute, 20*time.Millisecond)
 }
 
 // The rules of egress hold: a private address is refused unless it was opened.
