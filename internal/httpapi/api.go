@@ -141,6 +141,7 @@ type API struct {
 	engine   *gin.Engine
 	huma     huma.API
 	routes   map[string]Operation // "METHOD /path/:name" → what is served there
+	folders  []below
 }
 
 var installGlobals sync.Once //nolint:gochecknoglobals // guards the libraries' own globals

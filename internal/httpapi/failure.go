@@ -92,6 +92,9 @@ func (a *API) fail(c *gin.Context, err error) {
 	if !known {
 		op, known = a.beside(c.Request.URL.Path)
 	}
+	if known && op.TraceHeader != "" {
+		c.Header(op.TraceHeader, TraceID(ctx))
+	}
 	if known && op.Challenge != "" && e.Code.Status() == http.StatusUnauthorized {
 		c.Header("WWW-Authenticate", op.Challenge)
 	}

@@ -98,7 +98,7 @@ const (
 		"X-CodeAPI-Expected-Profile, X-LibreChat-Code-Request-ID, " +
 		"X-PTC-Call-Id, X-PTC-Line, X-Refly-Result-Id, X-Refly-Result-Version, X-Refly-Canvas-Id, " + HeaderTrace
 	// exposedHeaders are those of answers that pages may read.
-	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, Mcp-Session-Id, WWW-Authenticate, X-CodeAPI-Execution-Profile, Request-Id, X-Should-Retry, " + HeaderTrace
+	exposedHeaders = "Retry-After, Content-Disposition, Content-Range, ETag, Mcp-Session-Id, WWW-Authenticate, X-CodeAPI-Execution-Profile, Request-Id, X-Should-Retry, X-Portico-Compacted, " + HeaderTrace
 )
 
 // cors lets the configured browser origins call with credentials. Every answer

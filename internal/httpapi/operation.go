@@ -115,13 +115,31 @@ func (a *API) allowed(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// beside is an operation that the path has with another method.
+// Below has every path below a folder answered in the form of an operation where there
+// is no route.
+func (a *API) Below(folder string, form Operation) {
+	a.folders = append(a.folders, below{folder + "/", form})
+}
+
+// below is the form of the answers below a folder.
+type below struct {
+	folder string
+	form   Operation
+}
+
+// beside is an operation that the path has with another method, or one that stands for
+// the paths around it.
 func (a *API) beside(path string) (op Operation, known bool) {
 	most := -1
 	for route, other := range a.routes {
 		_, pattern, _ := strings.Cut(route, " ")
 		if fixed, ok := match(strings.Split(pattern, "/"), strings.Split(path, "/")); ok && fixed > most {
 			op, known, most = other, true, fixed
+		}
+	}
+	for _, b := range a.folders {
+		if !known && strings.HasPrefix(path, b.folder) {
+			op, known = b.form, true
 		}
 	}
 	return op, known

@@ -13,7 +13,7 @@ func (a *App) anthropic() *anthropic.Module {
 	}
 	return anthropic.New(anthropic.Deps{
 		Dialogues: a.Dialogues, Sessions: a.CodeAPI.Sessions, Models: a.Models,
-		Settings: anthropic.Settings{Tools: c.CodeAPI.MaxTools, MaxFile: c.CodeAPI.MaxFile, Endpoint: c.Server.Endpoint},
+		Settings: anthropic.Settings{Tools: c.CodeAPI.MaxTools, Output: int(c.Agent.Output), MaxFile: c.CodeAPI.MaxFile, Endpoint: c.Server.Endpoint},
 	})
 }
 

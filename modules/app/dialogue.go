@@ -19,6 +19,10 @@ func (a *App) dialogues() *dialogue.Service {
 		Approvals: a.Approvals.Service, Billing: a.Credits.Service, Hub: a.Hub,
 		Settings: dialogue.Settings{
 			Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Output: int(c.Agent.Output), Idle: c.CodeAPI.Idle,
+			Window: func(model string) dialogue.Window {
+				f := a.facts(model)
+				return dialogue.Window{Context: f.Context, Answer: f.Answer}
+			},
 			Price: func(model string) price.Tokens { return a.facts(model).Price },
 		},
 	}

@@ -40,6 +40,8 @@ type Tool struct {
 	// Own says that the schema is ours and must be in the provider's subset of
 	// JSON Schema as it is; a foreign one is fitted to it as far as it goes.
 	Own bool
+	// Loose asks that the model is not held to the schema.
+	Loose bool
 }
 
 // Fitted is a tool that the provider takes.
@@ -67,10 +69,15 @@ func (*Client) Fit(t Tool) (Fitted, error) {
 		return Fitted{}, errors.New("it has no description")
 	}
 	schema := strict.Schema{Parameters: t.Schema, Strict: true}
-	if !t.Own {
+	switch {
+	case t.Loose:
+		schema = strict.Loose(t.Schema, "whoever brought it asks for that")
+	case !t.Own:
 		schema = strict.Convert(t.Schema)
-	} else if err := strict.Verify(t.Schema); err != nil {
-		return Fitted{}, err
+	default:
+		if err := strict.Verify(t.Schema); err != nil {
+			return Fitted{}, err
+		}
 	}
 	f := Fitted{
 		Definition: Definition{

@@ -72,6 +72,20 @@ func Convert(schema json.RawMessage) Schema {
 	return Schema{Parameters: text, Strict: true, Relaxed: c.relaxed, shape: shape, defs: c.shapes}
 }
 
+// Loose is a schema that is sent as it is, not as strict, though it may fit: Restore
+// changes no arguments then.
+func Loose(schema json.RawMessage, reason string) Schema {
+	parsed, err := jsontree.Parse(schema)
+	if err != nil {
+		return loose(nil, "it is not JSON: "+err.Error())
+	}
+	root, ok := parsed.(*jsontree.Object)
+	if !ok {
+		return loose(nil, "it is not a schema of an object")
+	}
+	return loose(root, reason)
+}
+
 // misfitError says that the subset cannot express a schema.
 type misfitError struct{ path, why string }
 

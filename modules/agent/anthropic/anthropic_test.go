@@ -192,3 +192,14 @@ func TestAProgramCallsTheClientsTools(t *testing.T) {
 	got = c.send(http.StatusOK)
 	require.Equal(t, "You are welcome.", got.blocks(t)[0].Text)
 }
+
+// A path that there is not is refused in the vendor's form, too.
+func TestUnknownPaths(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, "")
+	status, text := s.Send(http.MethodGet, "/anthropic/v1/none", nil)
+	got := decoded(t, text)
+	require.Equal(t, http.StatusNotFound, status)
+	require.Equal(t, "not_found_error", got.Error.Type)
+	require.NotEmpty(t, got.RequestID)
+}

@@ -44,7 +44,7 @@ func (m *Module) create(w http.ResponseWriter, r *http.Request, who actor.Actor)
 	if err != nil {
 		return settled(w, wire.Of(err))
 	}
-	asked.View.ID = t.ID()
+	asked.View.ID = t.Begun().ID
 	if asked.Stream {
 		return m.stream(w, r, asked, t)
 	}
@@ -56,6 +56,7 @@ func (m *Module) create(w http.ResponseWriter, r *http.Request, who actor.Actor)
 	if err != nil {
 		return final(w, ran, err)
 	}
+	dialogue.TellCompacted(w.Header(), said.Compacted)
 	if err := write(w, asked.View.Reply(said)); err != nil {
 		return err
 	}
@@ -126,6 +127,7 @@ func (m *Module) stream(w http.ResponseWriter, r *http.Request, asked messages.A
 			return final(w, asked.Continue != nil, err)
 		}
 	}
+	dialogue.TellCompacted(w.Header(), t.Begun().Compacted)
 	out, streaming, err := m.streams.Open(w, r, []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n"))
 	if err != nil {
 		return err
@@ -211,9 +213,10 @@ func (m *Module) count(w http.ResponseWriter, r *http.Request, who actor.Actor) 
 	if err != nil {
 		return err
 	}
-	counted, err := m.deps.Dialogues.Count(r.Context(), who, asked.Request)
+	counted, compacted, err := m.deps.Dialogues.Count(r.Context(), who, asked.Request)
 	if err != nil {
 		return wire.Of(err)
 	}
+	dialogue.TellCompacted(w.Header(), compacted)
 	return write(w, tokenCountBody{InputTokens: counted.Tokens, Portico: tokenCountExtra{counted.Exact}})
 }

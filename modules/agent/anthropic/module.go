@@ -26,7 +26,7 @@ import (
 // Dialogues answers requests and counts their tokens; dialogue.Service does.
 type Dialogues interface {
 	dialogue.Dialogues
-	Count(ctx context.Context, a actor.Actor, req dialogue.Request) (model.Counted, error)
+	Count(ctx context.Context, a actor.Actor, req dialogue.Request) (counted model.Counted, compacted int, err error)
 }
 
 // Deps is what the module needs.
@@ -41,6 +41,9 @@ type Deps struct {
 type Settings struct {
 	// Tools is how many a request may have; 0 takes 128.
 	Tools int
+	// Output is the most of what a program printed that the model is given, in bytes;
+	// that of dialogues.
+	Output int
 	// MaxFile is the largest file, in bytes.
 	MaxFile int64
 	// Endpoint is where clients reach this server.
@@ -66,7 +69,7 @@ func New(d Deps) *Module {
 	return &Module{
 		deps: d,
 		reader: messages.Reader{
-			History: history.Reader{Files: d.Sessions, Waiting: d.Dialogues},
+			History: history.Reader{Files: d.Sessions, Waiting: d.Dialogues, Output: d.Settings.Output},
 			Offer:   offer.Reader{Tools: d.Settings.Tools, Endpoint: d.Settings.Endpoint + "/mcp"},
 		},
 		files:   files.Controller{Sessions: d.Sessions, MaxFile: d.Settings.MaxFile},
@@ -129,4 +132,5 @@ func (m *Module) Register(api *httpapi.API) {
 		Raw: httpapi.Description{Answers: []any{anthropicModel{}}}, Errors: []errs.Code{errs.NotFound},
 	}, m.model)
 	m.files.Register(raw)
+	api.Below(base, httpapi.Operation{Refusal: wire.Refuse, TraceHeader: requestID})
 }

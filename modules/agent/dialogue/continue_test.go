@@ -98,7 +98,7 @@ func TestResultsFitTheCalls(t *testing.T) {
 	one := []dialogue.Result{{CallID: calls[0].ID, Value: json.RawMessage(`1`)}}
 	var missing *dialogue.Missing
 	require.ErrorAs(t, begin(s.User, dialogue.Continue{Results: one}), &missing)
-	require.Equal(t, &dialogue.Missing{Lacking: []string{calls[1].ID}}, missing)
+	require.Equal(t, &dialogue.Missing{Programs: []string{calls[1].ID}}, missing)
 	require.ErrorAs(t, begin(s.User, dialogue.Continue{Results: append(one, one...)}), &missing)
 	require.Equal(t, []string{calls[0].ID}, missing.Unknown)
 	require.ErrorAs(t, begin(s.User, dialogue.Continue{Results: append(one, dialogue.Result{CallID: "other"})}), &missing)

@@ -34,6 +34,7 @@ type conversation struct {
 	session  string
 	until    time.Time // until when the session is kept
 	ran      bool      // a program was started
+	left     int       // outputs that the model was not told again
 
 	// Of the service, under its lock.
 	held     []*pause
@@ -85,7 +86,7 @@ func (c *conversation) prepare() error {
 		if !t.Direct && !t.Code || !t.Direct && c.req.Programs == nil {
 			return errs.Newf(errs.Invalid, "Nothing can call the tool %q.", t.Name).Do("Let the model call it directly, or add the tool that runs programs.")
 		}
-		if err := add(model.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}); err != nil {
+		if err := add(model.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema, Loose: !t.Strict}); err != nil {
 			return err
 		}
 	}
@@ -124,7 +125,7 @@ func (c *conversation) tool(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-func (c *conversation) own(name string) (OwnTool, bool) {
+func (c *conversation) ownTool(name string) (OwnTool, bool) {
 	for _, t := range c.req.Own {
 		if t.Name == name {
 			return t, true

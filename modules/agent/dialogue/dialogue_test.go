@@ -2,12 +2,14 @@ package dialogue_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/dev/agenttest"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/model"
 )
@@ -26,6 +28,9 @@ func asks(t *testing.T, s *agenttest.Server, req dialogue.Request) dialogue.Answ
 	turn, err := s.Dialogues.Begin(t.Context(), s.User, req)
 	require.NoError(t, err)
 	got, err := turn.Answer(t.Context())
+	if e, ok := errors.AsType[*errs.Error](err); ok {
+		require.NoError(t, err, e.Detail)
+	}
 	require.NoError(t, err)
 	return got
 }

@@ -81,7 +81,8 @@ func (c *conversation) bytes() int64 {
 // pause is what one answer asked a client for: results of calls, and decisions.
 type pause struct {
 	talk      *conversation
-	calls     []string // their ids
+	direct    []string // ids of the model's own calls
+	calls     []string // those of calls of programs
 	approvals []string
 	digest    string // of the results that came; empty before
 	turn      *turn  // that went on with them

@@ -84,6 +84,8 @@ type Settings struct {
 	Idle time.Duration
 	// Price is what the tokens of a model cost, by its name.
 	Price func(model string) price.Tokens
+	// Window is how much a model reads and writes, by its name; nil knows of none.
+	Window func(model string) Window
 	// Busy is how many requests of one user are worked on at once; 0 takes 64.
 	Busy int
 	// Grace is how long a request is worked on that nobody follows; 0 takes 10
@@ -136,6 +138,9 @@ func New(d Deps, logger *slog.Logger) *Service {
 		if *set.v == 0 {
 			*set.v = set.d
 		}
+	}
+	if s.Window == nil {
+		s.Window = func(string) Window { return Window{} }
 	}
 	if s.Wall == 0 {
 		s.Wall = 30 * time.Minute

@@ -107,6 +107,9 @@ type Answer struct {
 	// and what waits is waited for, until Expires.
 	Session string
 	Expires time.Time
+	// Compacted is how many outputs of tools and programs the model was not told again,
+	// since they would not fit.
+	Compacted int
 	// Credits are what the tokens cost.
 	Credits money.Amount
 }

@@ -31,8 +31,14 @@ func ProgramCall(p Program) model.Item {
 	return model.CallItem(p.ID, RunCode, string(arguments))
 }
 
-// ProgramOutput is the item of what a program printed.
-func ProgramOutput(o Output) model.Item { return model.Output(o.Program, Told(o, 0)) }
+// ProgramOutput is the item of what a program printed, with at most so many bytes of
+// that; all of it for 0.
+func ProgramOutput(o Output, most int) model.Item {
+	if o.Failure != "" {
+		return model.FailedOutput(o.Program, Told(o, most))
+	}
+	return model.Output(o.Program, Told(o, most))
+}
 
 // Told is what a model is told of a program: at most so many bytes of what it printed,
 // all of it for 0.
@@ -78,21 +84,24 @@ type described struct {
 	text     string
 	toolsets []string
 	stubs    []stub.Tool // the client's
+	reader   string      // the function that reads what was left out
 }
 
 // describe says what programs of a conversation may call: the client's tools, a line
 // each, and those of the user's toolsets, as far as there is room for their lines.
 func (s *Service) describe(ctx context.Context, a actor.Actor, req Request) (described, error) {
 	var d described
-	lines, taken, err := d.clients(req.Tools)
+	lines, names, err := d.clients(req.Tools)
 	if err != nil {
 		return d, err
 	}
+	taken := len(names)
 	if d.toolsets = req.Programs.Toolsets; d.toolsets == nil {
 		if d.toolsets, err = s.deps.Toolsets.Usable(ctx, a); err != nil {
 			return d, err
 		}
 	}
+	d.reader = readerName
 	var shown []prompt.Toolset
 	var warnings []string
 	if len(d.toolsets) > 0 {
@@ -104,7 +113,8 @@ func (s *Service) describe(ctx context.Context, a actor.Actor, req Request) (des
 		for _, key := range d.toolsets {
 			t := prompt.Toolset{Key: key}
 			for _, tool := range c.Tools(key) {
-				if !slices.Contains(taken, tool.Call) { // the client's comes first
+				names = append(names, tool.Call)
+				if !slices.Contains(names[:taken], tool.Call) { // the client's comes first
 					t.Lines = append(t.Lines, tool.Line())
 				}
 			}
@@ -112,6 +122,9 @@ func (s *Service) describe(ctx context.Context, a actor.Actor, req Request) (des
 				shown = append(shown, t)
 			}
 		}
+	}
+	for slices.Contains(names, d.reader) {
+		d.reader += "_"
 	}
 	d.text = programsText(lines, prompt.Fit(shown), warnings)
 	return d, nil

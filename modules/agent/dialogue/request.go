@@ -59,7 +59,8 @@ type Tool struct {
 	Schema, Output json.RawMessage
 	// Direct lets the model call it, Code lets programs call it.
 	Direct, Code bool
-	// Strict holds the model to the schema as far as that goes.
+	// Strict holds the model to the schema as far as that goes; otherwise it gets the
+	// schema as it is.
 	Strict bool
 	// Deferred keeps it from the model until a tool of the server's own loads it.
 	Deferred bool
@@ -128,6 +129,8 @@ type Continue struct {
 // Result is what came of a call.
 type Result struct {
 	CallID string
+	// As is what the client calls it; empty for the CallID.
+	As string
 	// Value is what a program gets, any JSON; Text what the model is told of a direct
 	// call.
 	Value json.RawMessage
@@ -142,6 +145,7 @@ type Result struct {
 // Decision is what a person said of a call that waits.
 type Decision struct {
 	CallID string
+	As     string // what the client calls it; empty for the CallID
 	Allow  bool
 	Reason string // why not
 	// Elsewhere says that the person was, or will be, asked elsewhere: the answer waits

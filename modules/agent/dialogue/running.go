@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -16,6 +17,7 @@ import (
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/stub"
 	"github.com/portico-run/portico/modules/tool/approval"
 )
 
@@ -25,8 +27,10 @@ type running struct {
 
 	index   int
 	begun   bool
-	token   string       // continues it while it waits for the client
-	replies chan replied // of what is under way; nil when nothing is
+	reads   bool                   // it can read outputs that were left out
+	own     []execution.ToolResult // of what it reads, while it waits
+	token   string                 // continues it while it waits for the client
+	replies chan replied           // of what is under way; nil when nothing is
 	// record is set when known is closed.
 	record recorded
 	known  chan struct{}
@@ -62,7 +66,10 @@ func (w *work) drive(ctx context.Context) error {
 		case len(waiting) > 0:
 			return w.askPerson(ctx, p, waiting)
 		case got.Paused():
-			return w.pause(ctx, p, got.Reply)
+			if w.pause(p, got.Reply); len(w.calls) > 0 {
+				return nil
+			}
+			continue
 		}
 		w.finish(p, got)
 	}
@@ -79,9 +86,13 @@ func (w *work) start(ctx context.Context, p *running) error {
 	}
 	o := w.req.Programs
 	p.begun, p.known, w.ran = true, make(chan struct{}), true
+	var own []stub.Tool
+	if p.reads = w.left > 0; p.reads {
+		own = append(own, w.programs.readingTool())
+	}
 	w.under(p, func() (execution.Reply, error) {
 		return w.service.deps.Programs.Executions.Start(w.ctx, w.who, execution.ProgramRequest{
-			Code: p.Code, Tools: w.programs.stubs, Toolsets: w.programs.toolsets, Session: w.session, Files: o.Files, Timeout: o.Timeout,
+			Code: p.Code, Tools: w.programs.stubs, Own: own, Toolsets: w.programs.toolsets, Session: w.session, Files: o.Files, Timeout: o.Timeout,
 			Selected: o.Selected, Approval: o.Approval, Title: "Conversation",
 			Recorded: func(callID, resultID string) {
 				p.record = recorded{callID, resultID}
@@ -267,37 +278,32 @@ func (w *work) askPerson(_ context.Context, p *running, waiting []approval.Appro
 	return nil
 }
 
-// pause asks the client for the calls of a program.
-func (w *work) pause(_ context.Context, p *running, got execution.Reply) error {
+// pause asks the client for the calls of a program. One that calls nothing of the
+// client's goes on.
+func (w *work) pause(p *running, got execution.Reply) {
 	p.token = got.Token
-	for _, c := range got.Calls {
-		id, err := newCallID()
-		if err != nil {
-			return err
-		}
+	theirs := w.own(p, got.Calls)
+	if len(theirs) == 0 {
+		w.goOn(p, nil)
+	}
+	for _, c := range theirs {
+		id := newCallID()
 		w.calls[id] = &asked{program: p, execution: c.ID}
 		w.tell(Call{ID: id, Name: c.Name, Arguments: c.Input, Program: p.ID})
 	}
-	return nil
 }
 
-func newCallID() (string, error) {
+func newCallID() string {
 	var b [18]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", err
-	}
-	return "p" + base64.RawURLEncoding.EncodeToString(b[:]), nil
+	_, _ = rand.Read(b[:]) // it cannot fail
+	return "p" + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // finish shows how a program ended.
 func (w *work) finish(p *running, got replied) {
 	o := outputOf(p.ID, got)
 	w.answer.queue = w.answer.queue[1:]
-	told := Told(o, w.service.deps.Settings.Output)
-	w.answer.outputs[p.index] = model.Output(p.ID, told)
-	if o.Failure != "" {
-		w.answer.outputs[p.index] = model.FailedOutput(p.ID, told)
-	}
+	w.answer.outputs[p.index] = ProgramOutput(o, w.service.deps.Settings.Output)
 	w.tell(o)
 }
 
@@ -346,7 +352,7 @@ func (w *work) take(ctx context.Context, with *Continue) error {
 	for _, r := range with.Results {
 		one := w.calls[r.CallID]
 		if one == nil || one.approval {
-			return &Missing{Unknown: []string{r.CallID}}
+			return &Missing{Unknown: []string{cmp.Or(r.As, r.CallID)}}
 		}
 		if one.program == nil {
 			w.answer.outputs[one.index] = directOutput(r)
@@ -358,7 +364,7 @@ func (w *work) take(ctx context.Context, with *Continue) error {
 	for _, d := range with.Decisions {
 		one := w.calls[d.CallID]
 		if one == nil || !one.approval {
-			return &Missing{Unknown: []string{d.CallID}}
+			return &Missing{Undecided: []string{cmp.Or(d.As, d.CallID)}}
 		}
 		if d.Elsewhere {
 			continue
@@ -369,13 +375,9 @@ func (w *work) take(ctx context.Context, with *Continue) error {
 		}
 	}
 	w.before, w.calls = w.calls, map[string]*asked{}
-	if waits == nil {
-		return nil
+	if waits != nil {
+		w.goOn(waits, results)
 	}
-	token := waits.token
-	w.under(waits, func() (execution.Reply, error) {
-		return w.service.deps.Programs.Executions.Continue(w.ctx, w.who, token, results, "")
-	})
 	return nil
 }
 

@@ -70,6 +70,11 @@ func (s *Service) converse(ctx context.Context, a actor.Actor, req Request) (*co
 	if err := c.prepare(); err != nil {
 		return nil, err
 	}
+	fits, err := c.fit()
+	if err != nil {
+		return nil, err
+	}
+	c.left = fits.left
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return c, nil
 }
@@ -87,7 +92,7 @@ func (s *Service) begin(c *conversation, digest [32]byte, with *Continue) (*turn
 	}
 	working, cancel := context.WithCancelCause(c.ctx)
 	bounded, free := context.WithTimeoutCause(working, s.deps.Settings.Wall, errWall)
-	t := newTurn(s.deps.Settings.Grace, cancel)
+	t := newTurn(s.deps.Settings.Grace, c.left, cancel)
 	s.remember(c.who.UID, digest, t)
 	c.turn, c.works = t, true
 	s.working.Go(func() {
@@ -132,10 +137,13 @@ func (s *Service) settle(c *conversation, t *turn, answer Answer, err error) {
 func (s *Service) hold(c *conversation) {
 	p := &pause{talk: c}
 	for id, one := range c.calls {
-		if one.approval {
+		switch {
+		case one.approval:
 			p.approvals = append(p.approvals, id)
-		} else {
+		case one.program != nil:
 			p.calls = append(p.calls, id)
+		default:
+			p.direct = append(p.direct, id)
 		}
 		s.pauses[key(c.who.UID, id)] = p
 	}
@@ -157,7 +165,7 @@ func (s *Service) release(c *conversation) {
 	s.free(c)
 	delete(s.talks, c)
 	for _, p := range c.held {
-		for _, id := range slices.Concat(p.calls, p.approvals) {
+		for _, id := range slices.Concat(p.direct, p.calls, p.approvals) {
 			if k := key(c.who.UID, id); s.pauses[k] == p {
 				delete(s.pauses, k)
 			}
@@ -207,15 +215,22 @@ func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 func (s *Service) paused(a actor.Actor, with *Continue) (*pause, error) {
 	var p *pause
 	missing := &Missing{}
-	for _, id := range with.ids() {
-		switch found := s.pauses[key(a.UID, id)]; {
-		case found == nil, p != nil && found != p:
-			missing.Unknown = append(missing.Unknown, id)
-		default:
+	seen := map[string]bool{}
+	for _, one := range with.named() {
+		found := s.pauses[key(a.UID, one.id)]
+		known := found != nil && (p == nil || found == p)
+		if known {
 			p = found
 		}
+		if !known || seen[one.id] {
+			missing.unknown(one)
+		}
+		seen[one.id] = true
 	}
 	if p == nil {
+		if len(with.Results) == 0 {
+			return nil, ErrDecisionGone.Do("The call has ended, or has expired, or the server was started anew. Begin the conversation anew.")
+		}
 		return nil, ErrCallGone.Do("They belong to nothing that waits: it has ended, or has expired, or the server was started anew. Begin the conversation anew.")
 	}
 	if with.Checked {
@@ -226,34 +241,41 @@ func (s *Service) paused(a actor.Actor, with *Continue) (*pause, error) {
 			return nil, ErrSessionGone.Do("Send the id of the answer that asked for the calls.")
 		}
 	}
-	for _, id := range p.calls {
-		if !slices.ContainsFunc(with.Results, func(r Result) bool { return r.CallID == id }) {
-			missing.Lacking = append(missing.Lacking, id)
-		}
+	answered := func(id string) bool {
+		return slices.ContainsFunc(with.Results, func(r Result) bool { return r.CallID == id })
 	}
-	seen := map[string]bool{}
-	for _, id := range with.ids() {
-		if seen[id] {
-			missing.Unknown = append(missing.Unknown, id)
-		}
-		seen[id] = true
-	}
-	if len(missing.Lacking)+len(missing.Unknown) > 0 {
+	missing.Direct = slices.DeleteFunc(slices.Clone(p.direct), answered)
+	missing.Programs = slices.DeleteFunc(slices.Clone(p.calls), answered)
+	if len(missing.Direct)+len(missing.Programs)+len(missing.Unknown)+len(missing.Undecided) > 0 {
 		return nil, missing
 	}
 	return p, nil
 }
 
-// ids are those of what a continuation answers.
-func (c *Continue) ids() []string {
-	var ids []string
+// reference is what a continuation answers.
+type reference struct {
+	id, as   string
+	decision bool
+}
+
+func (c *Continue) named() []reference {
+	var list []reference
 	for _, r := range c.Results {
-		ids = append(ids, r.CallID)
+		list = append(list, reference{r.CallID, cmp.Or(r.As, r.CallID), false})
 	}
 	for _, d := range c.Decisions {
-		ids = append(ids, d.CallID)
+		list = append(list, reference{d.CallID, cmp.Or(d.As, d.CallID), true})
 	}
-	return ids
+	return list
+}
+
+// unknown adds what nobody asked for.
+func (m *Missing) unknown(one reference) {
+	if one.decision {
+		m.Undecided = append(m.Undecided, one.as)
+		return
+	}
+	m.Unknown = append(m.Unknown, one.as)
 }
 
 // ended is the error of a request whose work was ended.

@@ -128,7 +128,7 @@ func TestThoughtsGoBack(t *testing.T) {
 						items = append(items, dialogue.ProgramCall(p))
 					}
 				case dialogue.Output:
-					items, covered = append(items, dialogue.ProgramOutput(p)), false
+					items, covered = append(items, dialogue.ProgramOutput(p, 0)), false
 				}
 			}
 			req := program("")

@@ -19,7 +19,7 @@ var (
 
 // turn is the work on one request. It implements Turn.
 type turn struct {
-	id     string
+	begun  Begun
 	grace  time.Duration
 	cancel context.CancelCauseFunc
 	forget func() // ends the memory of it
@@ -38,8 +38,8 @@ type turn struct {
 	delivered bool
 }
 
-func newTurn(grace time.Duration, cancel context.CancelCauseFunc) *turn {
-	t := &turn{grace: grace, cancel: cancel, changed: make(chan struct{}), began: time.Now(), id: rand.Text()}
+func newTurn(grace time.Duration, compacted int, cancel context.CancelCauseFunc) *turn {
+	t := &turn{grace: grace, cancel: cancel, changed: make(chan struct{}), began: time.Now(), begun: Begun{ID: rand.Text(), Compacted: compacted}}
 	t.leaving = time.AfterFunc(grace, t.left)
 	return t
 }
@@ -148,8 +148,8 @@ func (t *turn) Answer(ctx context.Context) (Answer, error) {
 	}
 }
 
-// ID implements Turn.
-func (t *turn) ID() string { return t.id }
+// Begun implements Turn.
+func (t *turn) Begun() Begun { return t.begun }
 
 // Delivered implements Turn.
 func (t *turn) Delivered() {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
@@ -27,7 +26,7 @@ type work struct {
 
 // run works until the answer is there.
 func (c *conversation) run(ctx context.Context, with *Continue) (Answer, error) {
-	w := work{conversation: c, said: Answer{Model: c.model}}
+	w := work{conversation: c, said: Answer{Model: c.model, Compacted: c.left}}
 	err := w.loop(ctx, with)
 	if w.ran {
 		w.said.Session, w.said.Expires = c.session, c.until
@@ -94,14 +93,15 @@ func (w *work) ask(ctx context.Context) error {
 			return err
 		}
 	}
+	asked, err := w.question(ctx)
+	if err != nil {
+		return err
+	}
 	w.turn.tell(Event{Asked: &Asked{Model: w.model}})
-	choice := w.req.Choice
-	if choice.Demands() { // of the first answer only
+	if asked.Choice.Demands() { // of the first answer only
 		w.req.Choice = model.Choice{}
 	}
-	got, err := s.Model.Respond(ctx, model.Request{
-		Model: w.model, Input: slices.Concat(w.system(), w.items), Tools: w.definitions(), Choice: choice, Parallel: !w.req.OneByOne, Options: w.req.Options,
-	}, w.heard)
+	got, err := s.Model.Respond(ctx, asked, w.heard)
 	w.requests++
 	if err != nil && got.Ended != model.Refused {
 		return refusedBy(err)
@@ -201,7 +201,7 @@ func (w *work) show(ctx context.Context, got model.Response) error {
 func (w *work) begin(ctx context.Context, i int, c model.Call) {
 	output := func(text string) { w.answer.outputs[i] = model.FailedOutput(c.ID, text) }
 	fitted := w.fitted[c.Name]
-	own, ours := w.own(c.Name)
+	own, ours := w.ownTool(c.Name)
 	_, theirs := w.tool(c.Name)
 	runs := c.Name == RunCode && w.req.Programs != nil
 	switch {

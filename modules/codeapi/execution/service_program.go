@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +26,12 @@ type ProgramRequest struct {
 	// executes while the program goes on.
 	Tools    []stub.Tool
 	Toolsets []string
-	Session  string
-	Files    []session.FileRef
-	Timeout  time.Duration
+	// Own are functions that whoever starts the program executes itself, besides the
+	// caller's.
+	Own     []stub.Tool
+	Session string
+	Files   []session.FileRef
+	Timeout time.Duration
 	// Selected are the only tools of a toolset that the program may call, by the
 	// toolset's key, and Approval is when calls of toolsets wait for a person, at
 	// least.
@@ -116,7 +120,10 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 	if err != nil {
 		return nil, job, err
 	}
-	stubs, names, err := s.stubs(lang, req.Tools)
+	if len(req.Tools) > s.settings.MaxTools {
+		return nil, job, errs.Newf(errs.Invalid, "A request may bring %d tools at most.", s.settings.MaxTools)
+	}
+	stubs, names, err := s.stubs(lang, slices.Concat(req.Tools, req.Own))
 	if err != nil {
 		return nil, job, err
 	}
@@ -148,16 +155,13 @@ func (s *Service) prepare(ctx context.Context, a actor.Actor, req ProgramRequest
 		e.calls.tooling = job.Gateway
 	}
 	job.Owner, job.Gateway, job.Inputs, job.Collect = a.UID, e.calls, w.Inputs, w.Collect()
-	job.Pauses = len(req.Tools) > 0
+	job.Pauses = len(req.Tools)+len(req.Own) > 0
 	job.Stubs = append(stubs, without(job.Stubs, stubs)...)
 	return e, job, nil
 }
 
 // stubs are the functions for the caller's tools.
-func (s *Service) stubs(l sandbox.Language, tools []stub.Tool) ([]sandbox.Stub, map[string]bool, error) {
-	if len(tools) > s.settings.MaxTools {
-		return nil, nil, errs.Newf(errs.Invalid, "A request may bring %d tools at most.", s.settings.MaxTools)
-	}
+func (*Service) stubs(l sandbox.Language, tools []stub.Tool) ([]sandbox.Stub, map[string]bool, error) {
 	stubs := make([]sandbox.Stub, 0, len(tools))
 	names, taken := map[string]bool{}, map[string]string{}
 	for _, t := range tools {

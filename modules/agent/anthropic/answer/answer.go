@@ -81,6 +81,8 @@ type ReplyServerTools struct {
 type ReplyCredits struct {
 	Credits money.Amount `json:"credits" doc:"What the tokens cost" example:"0.02"`
 	Calls   int          `json:"calls" doc:"How many calls the client is asked for"`
+	// Compacted is left out where nothing was.
+	Compacted int `json:"compacted,omitempty" doc:"How many outputs of tools and programs the model was not told again, since they would not fit"`
 }
 
 // Reply is an answer in the vendor's form.
@@ -154,7 +156,7 @@ func usage(u model.Usage) ReplyUsage {
 }
 
 func extra(a dialogue.Answer) *ReplyCredits {
-	x := &ReplyCredits{Credits: a.Credits}
+	x := &ReplyCredits{Credits: a.Credits, Compacted: a.Compacted}
 	for _, p := range a.Parts {
 		switch p.(type) {
 		case dialogue.Call, dialogue.Approval:

@@ -32,6 +32,9 @@ type Waiting interface {
 type Reader struct {
 	Files   Files
 	Waiting Waiting
+	// Output is the most of what a program printed that the model is given, in bytes;
+	// 0 is all.
+	Output int
 }
 
 // Conversation is what messages say.
@@ -236,7 +239,7 @@ func (h *history) serverResult(b block) {
 	names, search := found(b.Content)
 	switch {
 	case !h.server[b.ToolUseID]:
-		h.Items = append(h.Items, dialogue.ProgramOutput(outputOf(id, b.Content)))
+		h.Items = append(h.Items, dialogue.ProgramOutput(outputOf(id, b.Content), h.reader.Output))
 	case search:
 		h.Loads = append(h.Loads, names...)
 		h.Items = append(h.Items, searched(id, b.Content, names))
@@ -250,7 +253,7 @@ func (h *history) serverResult(b block) {
 func (h *history) abandon() {
 	for _, block := range slices.Backward(h.open) {
 		id := strings.TrimPrefix(block, wire.ProgramPrefix)
-		output := dialogue.ProgramOutput(dialogue.Output{Program: id, Failure: abandoned, Why: "The program was left before it ended."})
+		output := dialogue.ProgramOutput(dialogue.Output{Program: id, Failure: abandoned, Why: "The program was left before it ended."}, h.reader.Output)
 		if h.server[block] {
 			output = model.FailedOutput(id, "The call was left before it ended.")
 		}

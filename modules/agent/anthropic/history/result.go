@@ -85,7 +85,7 @@ func (h *history) goOn(ctx context.Context, uses []block, results map[string]blo
 			if err != nil {
 				return err
 			}
-			d.CallID = id
+			d.CallID, d.As = id, u.ID
 			c.Decisions = append(c.Decisions, d)
 		default:
 			c.Results = append(c.Results, resultOf(id, b, parts))
@@ -101,7 +101,7 @@ func (h *history) goOn(ctx context.Context, uses []block, results map[string]blo
 // program, and everything else a text.
 func resultOf(id string, b block, parts []model.Part) dialogue.Result {
 	text, plain := simple(parts)
-	r := dialogue.Result{CallID: id, Text: text, Failed: b.IsError}
+	r := dialogue.Result{CallID: id, As: b.ToolUseID, Text: text, Failed: b.IsError}
 	if b.IsError {
 		r.Error = cmp.Or(text, "The tool failed.")
 		return r

@@ -259,11 +259,11 @@ func TestContinuation(t *testing.T) {
 	require.Equal(t, "S", c.Session)
 	require.True(t, c.Checked)
 	require.Equal(t, []dialogue.Result{
-		{CallID: "c1", Value: json.RawMessage(`{"total": 10}`), Text: `{"total": 10}`},
-		{CallID: "c2", Text: "not found", Failed: true, Error: "not found"},
-		{CallID: "call_9", Value: json.RawMessage(`"17"`), Text: "17"},
+		{CallID: "c1", As: "toolu_c1", Value: json.RawMessage(`{"total": 10}`), Text: `{"total": 10}`},
+		{CallID: "c2", As: "toolu_c2", Text: "not found", Failed: true, Error: "not found"},
+		{CallID: "call_9", As: "call_9", Value: json.RawMessage(`"17"`), Text: "17"},
 	}, c.Results)
-	require.Equal(t, []dialogue.Decision{{CallID: "c3", Allow: true}, {CallID: "c4", Reason: "No."}}, c.Decisions)
+	require.Equal(t, []dialogue.Decision{{CallID: "c3", As: "toolu_c3", Allow: true}, {CallID: "c4", As: "toolu_c4", Reason: "No."}}, c.Decisions)
 	require.Len(t, c.More, 1)
 }
 

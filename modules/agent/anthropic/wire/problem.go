@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/portico-run/portico/internal/errs"
@@ -35,7 +36,7 @@ func Of(err error) error {
 	switch {
 	case !known:
 		return err
-	case errors.Is(err, dialogue.ErrSessionGone), errors.Is(err, dialogue.ErrCallGone):
+	case errors.Is(err, dialogue.ErrSessionGone), errors.Is(err, dialogue.ErrCallGone), errors.Is(err, dialogue.ErrDecisionGone):
 		return Coded(e, "container_expired")
 	}
 	return err
@@ -43,21 +44,21 @@ func Of(err error) error {
 
 // lacking names the calls whose results are missing, or were not asked for.
 func lacking(m *dialogue.Missing) error {
-	if len(m.Lacking) > 0 {
+	if lacking := append(slices.Clone(m.Direct), outward(m.Programs)...); len(lacking) > 0 {
 		return errs.Newf(errs.Invalid, "messages: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a "+
-			"corresponding `tool_result` block in the next message.", outward(m.Lacking))
+			"corresponding `tool_result` block in the next message.", strings.Join(lacking, ", "))
 	}
 	return errs.Newf(errs.Invalid, "messages: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding "+
-		"`tool_use` block in the previous message.", outward(m.Unknown))
+		"`tool_use` block in the previous message.", strings.Join(append(slices.Clone(m.Unknown), m.Undecided...), ", "))
 }
 
 // outward are ids of calls of programs as clients know them.
-func outward(ids []string) string {
+func outward(ids []string) []string {
 	shown := make([]string, len(ids))
 	for i, id := range ids {
 		shown[i] = CallPrefix + id
 	}
-	return strings.Join(shown, ", ")
+	return shown
 }
 
 // ReplyError is the body of an error: docs/wire/anthropic.md#errors.

@@ -56,6 +56,8 @@ type ChatFunction struct {
 type ChatExtension struct {
 	Credits string `json:"credits" doc:"What the tokens cost" example:"0.12"`
 	Calls   int    `json:"calls" doc:"How many calls the client is asked for"`
+	// Compacted is left out where nothing was.
+	Compacted int `json:"compacted,omitempty" doc:"How many outputs of tools and programs the model was not told again, since they would not fit"`
 }
 
 // ChatUsage is tokens.
@@ -121,7 +123,7 @@ func whole(head Completion, a dialogue.Answer) Completion {
 }
 
 func extensionOf(a dialogue.Answer) *ChatExtension {
-	out := &ChatExtension{Credits: a.Credits.String()}
+	out := &ChatExtension{Credits: a.Credits.String(), Compacted: a.Compacted}
 	for _, p := range a.Parts {
 		if _, ok := p.(dialogue.Call); ok {
 			out.Calls++

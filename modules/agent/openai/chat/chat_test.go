@@ -248,3 +248,19 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, "invalid_request_error", g.Error.Type)
 	}
 }
+
+// A function is held to its schema where the client asks for that, and not otherwise.
+func TestStrictFunctions(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{true, false} {
+		s := agenttest.Serve(t, `- output: [{text: "Hi."}]`)
+		schema := object{"type": "object", "properties": object{"a": object{"type": "string"}}}
+		ask(t, s, 200, object{"model": "scripted", "messages": []object{{"role": "user", "content": "Hello"}}, "tools": []object{
+			{"type": "function", "function": object{"name": "f", "description": "F.", "parameters": schema, "strict": strict}},
+		}})
+		var asked struct{ Tools []object }
+		require.NoError(t, json.Unmarshal(s.Model.Requests()[0], &asked))
+		require.Equal(t, strict, asked.Tools[0]["strict"])
+		require.Equal(t, strict, asked.Tools[0]["parameters"].(object)["required"] != nil)
+	}
+}

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/agent/openai/failure"
 	"github.com/portico-run/portico/modules/agent/openai/made"
@@ -34,7 +31,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 	}
 	turn, err := s.deps.Dialogues.Begin(r.Context(), who, c.request)
 	if err != nil {
-		return failure.Of(err)
+		return failure.Of(err, programCall)
 	}
 	if c.body.Stream {
 		return s.stream(w, r, c, turn) //nolint:contextcheck // the request has it
@@ -44,7 +41,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 		if c.request.Programs != nil || c.request.Continue != nil {
 			w.Header().Set("X-Should-Retry", "false") // programs may have called tools
 		}
-		return failure.Of(err)
+		return failure.Of(err, programCall)
 	}
 	text, err := s.memory.Of(who.UID, turn).Make(func() ([]byte, error) {
 		var text bytes.Buffer
@@ -56,6 +53,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 	if err != nil {
 		return err
 	}
+	dialogue.TellCompacted(w.Header(), answer.Compacted)
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(text); err == nil { // else the client is gone
 		turn.Delivered()
@@ -66,10 +64,8 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 // read reads a request.
 func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	var c creation
-	hash := sha256.New()
-	hash.Write([]byte("chat\n"))
-	r.Body = io.NopCloser(io.TeeReader(r.Body, hash))
-	if err := httpapi.ReadJSON(r, &c.body); err != nil {
+	digest, err := made.Body(r, "chat", &c.body)
+	if err != nil {
 		return c, err
 	}
 	if err := c.body.check(); err != nil {
@@ -97,14 +93,13 @@ func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	c.request = dialogue.Request{
 		Model: c.body.Model, Tools: offered.Tools, Programs: offered.Programs, Choice: offered.Choice, Options: options,
 		OneByOne: c.body.Parallel != nil && !*c.body.Parallel, Continue: s.continues(who, list),
-		Sent: made.Sent(r),
+		Sent: made.Sent(r), Digest: digest,
 	}
 	if c.request.Continue == nil {
 		var rest []message
 		c.request.System, rest = leading(list)
 		c.request.Items = items(rest)
 	}
-	hash.Sum(c.request.Digest[:0])
 	return c, nil
 }
 
@@ -147,7 +142,7 @@ func (s *Service) continues(who actor.Actor, list []message) *dialogue.Continue 
 	for i, m := range results {
 		text := m.text()
 		value, _ := json.Marshal(text) // texts always marshal
-		c.Results = append(c.Results, dialogue.Result{CallID: ids[i], Value: valueOf(text, value), Text: text})
+		c.Results = append(c.Results, dialogue.Result{CallID: ids[i], As: m.CallID, Value: valueOf(text, value), Text: text})
 	}
 	return c
 }

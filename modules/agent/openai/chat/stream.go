@@ -30,6 +30,7 @@ var errAgain = errs.New(errs.Unavailable, "The model's answer broke off.").Do("S
 
 // stream answers in chunks. What fails from here on is told in one of them.
 func (s *Service) stream(w http.ResponseWriter, r *http.Request, c creation, turn dialogue.Turn) error {
+	dialogue.TellCompacted(w.Header(), turn.Begun().Compacted)
 	out, ctx, err := s.deps.Settings.Stream.Open(w, r, nil)
 	if err != nil {
 		return err
@@ -48,9 +49,12 @@ func (s *Service) stream(w http.ResponseWriter, r *http.Request, c creation, tur
 		panic(http.ErrAbortHandler) // a clean end would be taken for the end of the answer
 	}
 	if err != nil {
-		return k.end(failure.Of(err))
+		return k.end(failure.Of(err, programCall))
 	}
 	finish := finishOf(answer)
+	if answer.Compacted > 0 { // it must be said to clients that do not ask for usage, too
+		k.head.Portico = extensionOf(answer)
+	}
 	k.delta(map[string]any{}, &finish)
 	if k.usage {
 		last := k.head

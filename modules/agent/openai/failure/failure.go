@@ -37,6 +37,7 @@ const (
 	UnsupportedValue = "unsupported_value"
 	ModelMissing     = "model_not_found"
 	PreviousMissing  = "previous_response_not_found"
+	ContextLength    = "context_length_exceeded"
 	rateLimit        = "rate_limit_exceeded"
 	quota            = "insufficient_quota"
 	keyInvalid       = "invalid_api_key"
@@ -75,18 +76,26 @@ func At(param string, err error) error {
 	return e.With(about{param: param, code: word, cause: e.Unwrap()})
 }
 
-// Of puts refusals of the engine into the words of the form.
-func Of(err error) error {
+// Of puts refusals of the engine into the words of the form. The ids of calls of
+// programs begin with the prefix there.
+func Of(err error, prefix string) error {
 	if m, ok := errors.AsType[*dialogue.Missing](err); ok {
-		if len(m.Lacking) > 0 {
-			return NoOutput(m.Lacking[0])
+		switch {
+		case len(m.Direct) > 0:
+			return NoOutput(m.Direct[0])
+		case len(m.Programs) > 0:
+			return NoOutput(prefix + m.Programs[0])
+		case len(m.Unknown) > 0:
+			return NoCall(m.Unknown[0])
 		}
-		return NoCall(m.Unknown[0])
+		return NoApproval(m.Undecided[0])
 	}
 	switch {
 	case errors.Is(err, dialogue.ErrModelMissing):
 		return word(err, "model", ModelMissing)
-	case errors.Is(err, dialogue.ErrCallGone), errors.Is(err, dialogue.ErrSessionGone), errors.Is(err, dialogue.ErrOtherResults):
+	case errors.Is(err, dialogue.ErrTooLong):
+		return word(err, "", ContextLength)
+	case errors.Is(err, dialogue.ErrCallGone), errors.Is(err, dialogue.ErrDecisionGone), errors.Is(err, dialogue.ErrSessionGone), errors.Is(err, dialogue.ErrOtherResults):
 		return word(err, "input", "")
 	}
 	return err
@@ -108,6 +117,11 @@ func NoOutput(callID string) *errs.Error {
 // NoCall is an output whose call is not there.
 func NoCall(callID string) *errs.Error {
 	return New(errs.Invalid, "input", "", "No tool call found for function call output with call_id %s.", callID)
+}
+
+// NoApproval is a decision about a call that nobody asked about.
+func NoApproval(id string) *errs.Error {
+	return New(errs.Invalid, "input", "", "No approval request found for mcp_approval_response with approval_request_id %s.", id)
 }
 
 // OpenAIFailure is an error in the form.

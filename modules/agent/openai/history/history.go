@@ -193,14 +193,14 @@ func (r *reader) continuation() (*dialogue.Continue, error) {
 			c.Results = append(c.Results, result)
 		case ApprovalAnswer:
 			decided[i.Request] = true
-			c.Decisions = append(c.Decisions, dialogue.Decision{CallID: strings.TrimPrefix(i.Request, approvalPrefix), Allow: *i.Approve, Reason: i.Reason})
+			c.Decisions = append(c.Decisions, dialogue.Decision{CallID: strings.TrimPrefix(i.Request, approvalPrefix), As: i.Request, Allow: *i.Approve, Reason: i.Reason})
 		default:
 			more = append(more, i)
 		}
 	}
 	for _, i := range r.items[answer:newest] {
 		if i.Type == ApprovalRequest && !decided[i.ID] { // who sends nothing waits
-			c.Decisions = append(c.Decisions, dialogue.Decision{CallID: strings.TrimPrefix(i.ID, approvalPrefix), Elsewhere: true})
+			c.Decisions = append(c.Decisions, dialogue.Decision{CallID: strings.TrimPrefix(i.ID, approvalPrefix), As: i.ID, Elsewhere: true})
 		}
 	}
 	var err error
@@ -212,9 +212,9 @@ func (r *reader) continuation() (*dialogue.Continue, error) {
 // the program: docs/openai.md#what-differs.
 func (r *reader) result(i item) (dialogue.Result, error) {
 	call := r.calls[i.CallID]
-	result := dialogue.Result{CallID: i.CallID}
+	result := dialogue.Result{CallID: i.CallID, As: i.CallID}
 	if call.byProgram() {
-		result.CallID = strings.TrimPrefix(i.CallID, callPrefix)
+		result.CallID = strings.TrimPrefix(i.CallID, CallPrefix)
 	}
 	var text string
 	if json.Unmarshal(i.Output, &text) != nil {

@@ -25,12 +25,12 @@ const (
 
 // What the face puts before ids of the engine's.
 const (
-	callPrefix     = "call_"
+	CallPrefix     = "call_"
 	approvalPrefix = "mcpr_"
 )
 
 // CallID is what clients know the call of a program by.
-func CallID(id string) string { return callPrefix + id }
+func CallID(id string) string { return CallPrefix + id }
 
 // ApprovalID is what clients know a call by that waits for a person.
 func ApprovalID(id string) string { return approvalPrefix + id }

@@ -84,7 +84,7 @@ func (r *reader) translate(list []item) ([]model.Item, error) {
 			if _, there := r.calls[i.CallID]; !there {
 				continue
 			}
-			out = append(out, dialogue.ProgramOutput(dialogue.Output{Program: i.CallID, Stdout: i.Result}))
+			out = append(out, printed(i))
 		}
 	}
 	return out, nil
@@ -138,6 +138,15 @@ func message(i item) (model.Item, error) {
 		return model.Assistant(text), nil
 	}
 	return nil, failure.Invalid(i.at+".role", "Invalid value: '%s'. Supported values are: 'assistant', 'system', 'developer', and 'user'.", i.Role)
+}
+
+// printed is what a program printed, as the model was told it before: shortened, and
+// with why it failed.
+func printed(i item) model.Item {
+	if i.Status == "incomplete" && i.Result != "" {
+		return model.FailedOutput(i.CallID, i.Result)
+	}
+	return dialogue.ProgramOutput(dialogue.Output{Program: i.CallID, Stdout: i.Result}, 0)
 }
 
 // output is what a call of the model's own returned.

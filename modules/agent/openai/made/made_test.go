@@ -19,7 +19,7 @@ type turn struct{ n int }
 func (*turn) Events(context.Context) iter.Seq[dialogue.Event] { return nil }
 func (*turn) Answer(context.Context) (dialogue.Answer, error) { return dialogue.Answer{}, nil }
 func (*turn) Delivered()                                      {}
-func (t *turn) ID() string                                    { return strconv.Itoa(t.n) }
+func (t *turn) Begun() dialogue.Begun                         { return dialogue.Begun{ID: strconv.Itoa(t.n)} }
 
 func TestAnAnswerIsMadeOnce(t *testing.T) {
 	t.Parallel()

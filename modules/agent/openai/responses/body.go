@@ -73,6 +73,8 @@ type usage struct {
 type ResponseExtension struct {
 	Credits string `json:"credits" doc:"What the tokens cost" example:"0.12"`
 	Calls   int    `json:"calls" doc:"How many calls the client is asked for"`
+	// Compacted is left out where nothing was.
+	Compacted int `json:"compacted,omitempty" doc:"How many outputs of tools and programs the model was not told again, since they would not fit"`
 }
 
 func usageOf(u model.Usage) *usage {
@@ -137,7 +139,7 @@ func (b Response) ended(a dialogue.Answer, output []any, now int64) Response {
 	default:
 		b.CompletedAt = &now
 	}
-	b.Portico = &ResponseExtension{Credits: a.Credits.String()}
+	b.Portico = &ResponseExtension{Credits: a.Credits.String(), Compacted: a.Compacted}
 	for _, p := range a.Parts {
 		if _, ok := p.(dialogue.Call); ok {
 			b.Portico.Calls++

@@ -5,12 +5,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"slices"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/agent/openai/failure"
 	"github.com/portico-run/portico/modules/agent/openai/history"
@@ -46,7 +43,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 	}
 	turn, err := s.begin(r.Context(), who, c)
 	if err != nil {
-		return failure.Of(err)
+		return failure.Of(err, history.CallPrefix)
 	}
 	out := &output{identity: c.identity, user: who, offer: c.offer, seals: s.deps.Seals, most: s.deps.Settings.Output, tell: func(event) {}}
 	if c.body.Stream {
@@ -55,7 +52,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 	answer, err := turn.Answer(r.Context())
 	if err != nil {
 		once(w, c.request, answer)
-		return failure.Of(err)
+		return failure.Of(err, history.CallPrefix)
 	}
 	text, err := s.memory.Of(who.UID, turn).Make(func() ([]byte, error) { //nolint:contextcheck // the request has it
 		for _, p := range answer.Parts {
@@ -70,6 +67,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor
 		once(w, c.request, answer)
 		return err
 	}
+	dialogue.TellCompacted(w.Header(), answer.Compacted)
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(text); err == nil { //nolint:gosec // it is JSON, and says so; else the client is gone
 		turn.Delivered()
@@ -109,8 +107,8 @@ type asking struct {
 	approvals []dialogue.Approval
 }
 
-// ID implements dialogue.Turn.
-func (a *asking) ID() string { return a.id }
+// Begun implements dialogue.Turn.
+func (a *asking) Begun() dialogue.Begun { return dialogue.Begun{ID: a.id} }
 
 // Events implements dialogue.Turn.
 func (a *asking) Events(context.Context) iter.Seq[dialogue.Event] {
@@ -168,10 +166,8 @@ func (s *Service) keep(ctx context.Context, who actor.Actor, c creation, body Re
 // read reads a request.
 func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	var c creation
-	hash := sha256.New()
-	hash.Write([]byte("responses\n"))
-	r.Body = io.NopCloser(io.TeeReader(r.Body, hash))
-	if err := httpapi.ReadJSON(r, &c.body); err != nil {
+	digest, err := made.Body(r, "responses", &c.body)
+	if err != nil {
 		return c, err
 	}
 	if err := c.body.check(); err != nil {
@@ -207,9 +203,8 @@ func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	c.request = dialogue.Request{
 		Model: c.body.Model, System: c.body.Instructions, Items: conversation.Items, Tools: texts(c.offer.Tools), Programs: c.offer.Programs,
 		Choice: c.offer.Choice, Options: options, OneByOne: c.body.Parallel != nil && !*c.body.Parallel, Continue: conversation.Continue,
-		Sent: made.Sent(r),
+		Sent: made.Sent(r), Digest: digest,
 	}
-	hash.Sum(c.request.Digest[:0])
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/agent/openai/failure"
+	"github.com/portico-run/portico/modules/agent/openai/history"
 )
 
 // answering is a request while it is answered.
@@ -40,6 +41,7 @@ func (e *events) write(one event) {
 
 // stream answers with events. What fails from here on is told in one of them.
 func (s *Service) stream(w http.ResponseWriter, r *http.Request, a answering) error {
+	dialogue.TellCompacted(w.Header(), a.turn.Begun().Compacted)
 	out, ctx, err := s.deps.Settings.Stream.Open(w, r, nil)
 	if err != nil {
 		return err
@@ -67,7 +69,7 @@ func (s *Service) stream(w http.ResponseWriter, r *http.Request, a answering) er
 		_, err = s.keep(ctx, a.who, a.creation, body)
 	}
 	if err != nil {
-		body = first.broken(failure.Of(err), a.out.items)
+		body = first.broken(failure.Of(err, history.CallPrefix), a.out.items)
 	}
 	e.write(event{Type: "response." + body.Status, Response: &body})
 	if e.failed == nil && err == nil {

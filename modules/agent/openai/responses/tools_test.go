@@ -76,6 +76,9 @@ func TestWhatClientsKeepOfAnApproval(t *testing.T) {
 	require.Equal(t, []object{request}, again.Output)
 	require.Zero(t, again.Usage.Total)
 	answer := object{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true}
+	other := object{"type": "mcp_approval_response", "approval_request_id": "mcpr_none", "approve": true}
+	wrong := ask(t, s, 400, object{"store": false, "input": []any{user, request, answer, other}, "tools": tools})
+	require.Equal(t, "No approval request found for mcp_approval_response with approval_request_id mcpr_none.", wrong.Error.Message)
 	done := ask(t, s, 200, object{"store": false, "input": []any{user, request, answer}, "tools": tools})
 	require.Equal(t, "program_output message", done.types())
 	require.Equal(t, g.Output[0]["call_id"], done.Output[0]["call_id"])
