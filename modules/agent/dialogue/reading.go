@@ -3,6 +3,7 @@ package dialogue
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/codeapi/execution"
@@ -72,7 +73,7 @@ func (w *work) goOn(p *running, results []execution.ToolResult) {
 	token, own := p.token, p.own
 	w.under(p, func() (execution.Reply, error) {
 		executions := w.service.deps.Programs.Executions
-		reply, err := executions.Continue(w.ctx, w.who, token, append(results[:len(results):len(results)], own...), "")
+		reply, err := executions.Continue(w.ctx, w.who, token, append(slices.Clip(results), own...), "")
 		if len(own) == 0 || errs.CodeOf(err) != errs.TooLarge {
 			return reply, err
 		}

@@ -3,14 +3,11 @@
 package made
 
 import (
-	"crypto/sha256"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 )
 
@@ -74,19 +71,6 @@ func Sent(r *http.Request) dialogue.Sent {
 		return dialogue.SentFirst
 	}
 	return dialogue.SentAgain
-}
-
-// Body reads the body of a request, and makes what tells it apart from all others of its
-// route.
-func Body(r *http.Request, route string, into any) (digest [sha256.Size]byte, err error) {
-	hash := sha256.New()
-	hash.Write([]byte(route + "\n"))
-	r.Body = io.NopCloser(io.TeeReader(r.Body, hash))
-	if err := httpapi.ReadJSON(r, into); err != nil {
-		return digest, err
-	}
-	hash.Sum(digest[:0])
-	return digest, nil
 }
 
 // of is what is known of a user, without what is over.
