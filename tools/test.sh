@@ -45,13 +45,11 @@ if [ "$part" = race ]; then
 	# It watches our code and its libraries, besides SQLite: that is C turned into Go,
 	# has its own tests, and takes ten times as long under it. The garbage collector
 	# works less often, up to a GiB: it takes a third of the time otherwise.
-	PORTICO_TEST_ONE_DATABASE=second GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh \
+	PORTICO_TEST_ONE_DATABASE=first GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh \
 		go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
 	exit
 fi
 
 step "Tests"
-# The linters vet. Tests wait for programs and servers more than they compute, so
-# twice as many as there are processors run at once in a package.
-PORTICO_TEST_ONE_DATABASE=first tools/with-services.sh \
-	go test -vet=off -shuffle=on -parallel $((2 * $(nproc))) -timeout 40m ./...
+# The linters vet.
+PORTICO_TEST_ONE_DATABASE=second tools/with-services.sh go test -vet=off -shuffle=on -timeout 40m ./...

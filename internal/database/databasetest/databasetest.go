@@ -32,8 +32,8 @@ import (
 const EnvPostgres = "PORTICO_TEST_POSTGRES_URL"
 
 // EnvOne names the variable that has each test run on one of the databases: "first"
-// for one half of the tests on each, "second" for the other half. `make test` sets
-// the first and `make race` the second, so that both together run each test on both.
+// for one half of the tests on each, "second" for the other half. `make race` sets
+// the first and `make test` the second, so that both together run each test on both.
 const EnvOne = "PORTICO_TEST_ONE_DATABASE"
 
 const connections = 8
