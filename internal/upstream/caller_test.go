@@ -299,7 +299,8 @@ func TestOneCallTriesAlone(t *testing.T) {
 			select {
 			case <-came:
 				return ended, leave
-			case <-ended: // the delay is not over
+			case err := <-ended:
+				require.ErrorContains(t, err, upstream.CodeUnavailable, "the delay is not over")
 			}
 		}
 	}
