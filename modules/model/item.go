@@ -108,6 +108,18 @@ func ReadOutput(raw Item) (callID, text string, ok bool) {
 	return k.CallID, words(k.Output), k.Type == outputType
 }
 
+// PartsOf are the parts of what an item says, or of the result that it holds, and
+// whether that is of a call that failed. It fails on what only its provider can read.
+func PartsOf(raw Item) (parts []Part, failed bool, err error) {
+	k := knownOf(raw)
+	said := k.Content
+	if k.Type == outputType {
+		said = k.Output
+	}
+	parts, err = content.Read(said)
+	return parts, k.Failed, err
+}
+
 // Ours reports whether an item was made here and not by a model: each protocol can
 // write it.
 func Ours(raw Item) bool {

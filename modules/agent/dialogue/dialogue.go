@@ -71,7 +71,7 @@ type Begun struct {
 }
 
 // compactedHeader is the header of answers that says how many outputs the model was not
-// told again: docs/openai.md#long-conversations.
+// told again.
 const compactedHeader = "X-Portico-Compacted"
 
 // TellCompacted says in the head of an answer how many outputs the model was not told

@@ -101,28 +101,16 @@ func (w Window) room(asked int64) int64 {
 // nobody knows that.
 func about(raw model.Item) (tokens int64, files bool) {
 	size := int64(len(raw))
-	var item struct {
-		Content json.RawMessage `json:"content"`
-		Output  json.RawMessage `json:"output"`
+	parts, _, err := model.PartsOf(raw)
+	if err != nil {
+		return size / bytesPerToken, false // a model wrote it
 	}
-	if json.Unmarshal(raw, &item) != nil {
-		return size / bytesPerToken, false
-	}
-	for _, list := range []json.RawMessage{item.Content, item.Output} {
-		if len(list) == 0 || list[0] != '[' {
-			continue
-		}
-		parts, err := content.Read(list)
-		if err != nil {
-			continue // a model wrote it
-		}
-		for _, p := range parts {
-			switch p.Type {
-			case content.Image:
-				size += imageTokens*bytesPerToken - int64(len(p.URL))
-			case content.File:
-				files = true
-			}
+	for _, p := range parts {
+		switch p.Type {
+		case content.Image:
+			size += imageTokens*bytesPerToken - int64(len(p.URL))
+		case content.File:
+			files = true
 		}
 	}
 	return max(size, 0) / bytesPerToken, files
@@ -164,19 +152,12 @@ func readOutput(raw model.Item) (output, bool) {
 	if !ok || call == "" {
 		return output{}, false
 	}
-	var item struct {
-		Output json.RawMessage `json:"output"`
-		Failed bool            `json:"is_error"`
-	}
-	if json.Unmarshal(raw, &item) != nil {
-		return output{}, false
-	}
-	parts, err := content.Read(item.Output)
+	parts, failed, err := model.PartsOf(raw)
 	if err != nil {
 		return output{}, false
 	}
 	_, plain := content.Words(parts)
-	return output{call, text, item.Failed}, plain
+	return output{call, text, failed}, plain
 }
 
 // handle stands for an output that is left out.
