@@ -86,6 +86,15 @@ func Serve(t *testing.T, turns string, more ...string) *Server {
 	return &Server{App: a, Model: model, User: actor.Actor{UID: users[0].UID, Scope: actor.Full}, t: t, url: "http://" + s.Addr().String(), key: key.Reveal()}
 }
 
+// Window is the setting of the model with other limits, such as "context: 6000" in
+// tokens.
+func Window(t *testing.T, limits string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "models.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`models: [{name: scripted, baseUrl: "${MODEL_BASE_URL}", `+limits+`}]`), 0o600))
+	return "MODEL_FILE=" + file
+}
+
 // Reach is where the server is, and the key of its user.
 func (s *Server) Reach() (url, key string) { return s.url, s.key }
 

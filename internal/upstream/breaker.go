@@ -69,7 +69,7 @@ func (c *Caller) Doubt(origin string) {
 	if b.circuit == nil || !b.circuit.IsClosed() {
 		return
 	}
-	for n := uint(c.breakers.settings.Failures); b.circuit.Metrics().Failures() < n-1; {
+	for range c.breakers.settings.Failures - 1 - int(b.circuit.Metrics().Failures()) {
 		b.circuit.RecordFailure()
 	}
 }

@@ -4,6 +4,7 @@
 package strict
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,13 +47,9 @@ func Convert(schema json.RawMessage) Schema {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	parsed, err := jsontree.Parse(schema)
-	if err != nil {
-		return loose(nil, "it is not JSON: "+err.Error())
-	}
-	root, ok := parsed.(*jsontree.Object)
-	if !ok {
-		return loose(nil, "it is not a schema of an object")
+	root, reason := object(schema)
+	if reason != "" {
+		return loose(nil, reason)
 	}
 	c := &converter{root: root, defs: jsontree.NewObject(), shapes: map[string]*shape{}}
 	out, shape, err := c.rootObject()
@@ -75,15 +72,21 @@ func Convert(schema json.RawMessage) Schema {
 // Loose is a schema that is sent as it is, not as strict, though it may fit: Restore
 // changes no arguments then.
 func Loose(schema json.RawMessage, reason string) Schema {
+	root, wrong := object(schema)
+	return loose(root, cmp.Or(wrong, reason))
+}
+
+// object reads a schema, or says why it is none of an object.
+func object(schema json.RawMessage) (root *jsontree.Object, reason string) {
 	parsed, err := jsontree.Parse(schema)
 	if err != nil {
-		return loose(nil, "it is not JSON: "+err.Error())
+		return nil, "it is not JSON: " + err.Error()
 	}
 	root, ok := parsed.(*jsontree.Object)
 	if !ok {
-		return loose(nil, "it is not a schema of an object")
+		return nil, "it is not a schema of an object"
 	}
-	return loose(root, reason)
+	return root, ""
 }
 
 // misfitError says that the subset cannot express a schema.

@@ -3,8 +3,7 @@ package dialogue_test
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,13 +15,8 @@ import (
 	"github.com/portico-run/portico/modules/model"
 )
 
-// small is the setting of a model that reads little.
-func small(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "models.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`models: [{name: scripted, baseUrl: "${MODEL_BASE_URL}", context: 6000, maxOutput: 1000}]`), 0o600))
-	return "MODEL_FILE=" + file
-}
+// small are the limits of a model that reads little.
+const small = "context: 6000, maxOutput: 1000"
 
 // long are outputs of the model's own calls, the first of 7,000 bytes and the others of
 // 4,000, and a question.
@@ -50,7 +44,7 @@ const reads = `
 // them again.
 func TestWhatIsLeftOutIsReadAgain(t *testing.T) {
 	t.Parallel()
-	s := agenttest.Serve(t, reads, small(t))
+	s := agenttest.Serve(t, reads, agenttest.Window(t, small))
 	req := program("order 1?")
 	req.Items = long("order 1?", "a", "b", "c")
 	turn, err := s.Dialogues.Begin(t.Context(), s.User, req)
@@ -78,11 +72,20 @@ func TestTheBeginningStaysAsItWas(t *testing.T) {
   output: [{text: "One."}]
 - on: "two?"
   output: [{text: "Two."}]
-`, small(t))
+`, agenttest.Window(t, small))
 	req := program("")
-	req.Items = long("one?", "a", "b", "c")
-	asks(t, s, req)
-	req.Items = append(req.Items, model.Assistant("One."), model.User("two?"))
+	read := func(n int) {
+		id := fmt.Sprint("call_", n)
+		req.Items = append(req.Items, model.CallItem(id, "get_order", `{"id":1}`), model.Output(id, strings.Repeat("x", 1500)))
+	}
+	for n := range 9 {
+		read(n)
+	}
+	req.Items = append(req.Items, model.User("one?"))
+	require.Greater(t, asks(t, s, req).Compacted, 1)
+	req.Items = append(req.Items, model.Assistant("One."))
+	read(9)
+	req.Items = append(req.Items, model.User("two?"))
 	asks(t, s, req)
 	var inputs [2]struct{ Input []json.RawMessage }
 	for i, raw := range s.Model.Requests() {
@@ -99,7 +102,7 @@ func TestLongOutputsAreReadInParts(t *testing.T) {
   output: [{call: {name: run_code, arguments: {code: "both = earlier_output_(\"call_long\"), earlier_output_(\"call_long\", 200000)\nprint([len(x) for x in both], both[1][-1], earlier_output_(\"call_long\", 300000) == '')"}}}]
 - expect: ["[200000, 100000] e True"]
   output: [{text: "Done."}]
-`, small(t))
+`, agenttest.Window(t, small))
 	req := program("")
 	req.Items = []model.Item{model.User("Begin."), model.CallItem("call_long", "x", "{}"), model.FailedOutput("call_long", strings.Repeat("é", 299_999)+"e"), model.User("Read it.")}
 	req.Tools = append(req.Tools, dialogue.Tool{Name: "earlier_output", Code: true, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
@@ -118,7 +121,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := agenttest.Serve(t, `- output: [{text: "Never."}]`, small(t))
+			s := agenttest.Serve(t, `- output: [{text: "Never."}]`, agenttest.Window(t, small))
 			req := program("?")
 			change(&req)
 			turn, err := s.Dialogues.Begin(t.Context(), s.User, req)
@@ -139,7 +142,7 @@ func TestPicturesTakeNoMoreRoomThanTheyDo(t *testing.T) {
 	s := agenttest.Serve(t, `
 - expect: ["aaaaaa"]
   output: [{text: "A picture."}]
-`, small(t))
+`, agenttest.Window(t, small))
 	req := program("")
 	req.Items = append(long("What is it?", "a"), model.UserParts([]model.Part{{Type: "input_image", URL: "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAA" + strings.Repeat("AAAA", 5_000)}}))
 	require.Zero(t, asks(t, s, req).Compacted)

@@ -19,7 +19,7 @@ const mostRead = 200_000
 
 const readerSchema = `{"type":"object","properties":{"handle":{"type":"string"},"start":{"type":"integer","minimum":0}},"required":["handle"]}`
 
-// reader is the function, as programs know it.
+// readingTool is the function, as programs know it.
 func (d described) readingTool() stub.Tool {
 	return stub.Tool{Name: d.reader, Description: "An output of this conversation that was left out to make room, as a text.", Schema: json.RawMessage(readerSchema), Returns: "str"}
 }

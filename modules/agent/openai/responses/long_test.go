@@ -1,8 +1,6 @@
 package responses_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,8 +13,6 @@ import (
 // was left out of it. What does not fit even so is refused.
 func TestLongConversations(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "models.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`models: [{name: scripted, baseUrl: "${MODEL_BASE_URL}", context: 6000}]`), 0o600))
 	s := agenttest.Serve(t, `
 - output: [{call: {name: run_code, arguments: {code: "print('a' * 4000)"}}}]
 - expect: ['earlier_output("call_scripted_0_0") returns it as a text.]']
@@ -24,7 +20,7 @@ func TestLongConversations(t *testing.T) {
   output: [{call: {name: run_code, arguments: {code: "print(len(earlier_output(\"call_scripted_0_0\")))"}}}]
 - expect: ["4001"]
   output: [{text: "Read."}]
-`, "MODEL_FILE="+file)
+`, agenttest.Window(t, "context: 6000"))
 	tools := []object{{"type": "programmatic_tool_calling"}, order()}
 	g := ask(t, s, 200, object{"input": strings.Repeat("word ", 900), "tools": tools, "max_output_tokens": 3000})
 	require.Equal(t, "program program_output program program_output message", g.types())
