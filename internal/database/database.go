@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/glebarez/sqlite"
@@ -41,6 +42,8 @@ type Config struct {
 	// some milliseconds later.
 	Notify func(topic string)
 	Logger *slog.Logger
+	// Wall is the clock of this machine; nil is the system's.
+	Wall func() time.Time
 	// OneByOne sends no transaction as a whole: the way that AtOnce is compared with.
 	OneByOne bool
 }
@@ -59,6 +62,9 @@ type DB struct {
 	log     *slog.Logger
 
 	oneByOne bool
+
+	wall    func() time.Time
+	reading atomic.Pointer[moment] // of the database's clock; nil on SQLite
 }
 
 const (
@@ -89,10 +95,13 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if c.Notify == nil {
 		c.Notify = func(string) {}
 	}
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger, oneByOne: c.OneByOne}
+	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger, oneByOne: c.OneByOne, wall: c.Wall}
 	if dialect == Postgres {
 		err = db.openPostgres(c)
 	} else {
@@ -101,7 +110,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if err := db.Ping(ctx); err != nil {
+	if err := errors.Join(db.Ping(ctx), db.Synchronize(ctx)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	if dialect == Postgres {
@@ -111,7 +120,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 }
 
 func (db *DB) openPostgres(c Config) error {
-	config := gormConfig(c.Logger)
+	config := db.gormConfig(c.Logger)
 	// The driver prepares each statement once for each connection. Preparing
 	// here as well would prepare and forget it in every transaction.
 	config.PrepareStmt = false
@@ -136,24 +145,24 @@ func (db *DB) openSQLite(c Config) error {
 	var err error
 	// A writing transaction takes the lock when it begins: one that starts as
 	// a reader and becomes a writer later would fail instead of waiting.
-	if db.write, err = gorm.Open(sqlite.Open(dsn+"&_txlock=immediate"), gormConfig(c.Logger)); err != nil {
+	if db.write, err = gorm.Open(sqlite.Open(dsn+"&_txlock=immediate"), db.gormConfig(c.Logger)); err != nil {
 		return fmt.Errorf("open SQLite: %w", err)
 	}
 	if err := setPool(db.write, 1); err != nil {
 		return err
 	}
-	if db.read, err = gorm.Open(sqlite.Open(dsn+"&_pragma=query_only(1)"), gormConfig(c.Logger)); err != nil {
+	if db.read, err = gorm.Open(sqlite.Open(dsn+"&_pragma=query_only(1)"), db.gormConfig(c.Logger)); err != nil {
 		return fmt.Errorf("open SQLite for reading: %w", err)
 	}
 	return setPool(db.read, c.MaxConnections)
 }
 
-func gormConfig(log *slog.Logger) *gorm.Config {
+func (db *DB) gormConfig(log *slog.Logger) *gorm.Config {
 	return &gorm.Config{
 		TranslateError:         true,
 		SkipDefaultTransaction: true,
 		PrepareStmt:            true,
-		NowFunc:                Now,
+		NowFunc:                db.Now,
 		Logger:                 statementLog{log},
 	}
 }

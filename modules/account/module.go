@@ -71,7 +71,7 @@ type Module struct {
 func New(d Deps) *Module {
 	facts := newFacts(d.Wake, d.Now)
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	sessions := login.New(login.Deps{DB: d.DB, Logger: d.Logger, Now: d.Now, Wake: d.Wake})
 	return &Module{Sessions: sessions, Service: &Service{

@@ -195,11 +195,10 @@ func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
 	if err != nil {
 		return err
 	}
-	until := database.Now().Add(s.deps.Settings.Lease)
 	if s.running.Enter() != nil { // another process may have room
-		return s.deps.Records.Runs.Postpone(ctx, ref, until)
+		return s.deps.Records.Runs.Postpone(ctx, ref, s.deps.Records.DB.Now().Add(s.deps.Settings.Lease))
 	}
-	if err := s.claim(ctx, ref, until); err != nil {
+	if err := s.claim(ctx, ref); err != nil {
 		s.running.Leave()
 		return err
 	}
@@ -220,12 +219,12 @@ const interrupted = "The run was interrupted, and could not go on. Run it again.
 // claim makes a run and its calls that wait those of this process. The calls come
 // first, as in every transaction that locks both: a decision of one of them appends
 // its event to the run.
-func (s *Service) claim(ctx context.Context, ref run.Ref, until time.Time) error {
+func (s *Service) claim(ctx context.Context, ref run.Ref) error {
 	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
-		if err := s.deps.Records.Calls.Adopt(tx, ref, until); err != nil {
+		if err := s.deps.Records.Calls.Adopt(tx, ref); err != nil {
 			return err
 		}
-		if err := s.deps.Records.Runs.TakeOver(ctx, tx, ref, until); err != nil {
+		if err := s.deps.Records.Runs.TakeOver(ctx, tx, ref); err != nil {
 			return err
 		}
 		return s.deps.Records.Turns.Continue(tx, ref)

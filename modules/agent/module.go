@@ -121,7 +121,7 @@ type Programs interface {
 // Settings are the limits of agents.
 type Settings struct {
 	Limits loop.Limits
-	// Lease is how long runs outlive the last sign of life of their process.
+	// Lease is when a run that waits for room is looked at again.
 	Lease time.Duration
 	// MaxRuns is how many runs this process works on at once.
 	MaxRuns int

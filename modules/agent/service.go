@@ -181,6 +181,9 @@ func (s *Service) execute(ctx context.Context, t task) {
 	s.finish(ctx, r, finish)
 }
 
+// Abandon leaves all runs of this process, to be taken over.
+func (s *Service) Abandon() { s.running.Abandon() }
+
 // finish records the end of a run that this process works on.
 func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

@@ -30,7 +30,7 @@ func (a admin) Register(api *httpapi.API) {
 // not answered.
 func (a *App) asked(ctx context.Context, who actor.Actor, q httpapi.Question) error {
 	return a.DB.InTx(ctx, func(tx database.Tx) error {
-		return audit.Write(tx, audit.Change{By: who, Action: audit.Ask + q.Operation, Subject: q.Path, Detail: q.Parameters}, database.Now())
+		return audit.Write(tx, audit.Change{By: who, Action: audit.Ask + q.Operation, Subject: q.Path, Detail: q.Parameters}, a.DB.Now())
 	})
 }
 

@@ -55,6 +55,7 @@ import (
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/erase"
 	"github.com/portico-run/portico/modules/run/lease"
+	"github.com/portico-run/portico/modules/run/node"
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/run/publish"
 	"github.com/portico-run/portico/modules/run/record"
@@ -87,6 +88,8 @@ type Options struct {
 	Functions []function.Function
 	// Servers says which MCP servers there are; nil for those of the database.
 	Servers hub.Directory
+	// Wall is the clock of the machine; nil is the system's.
+	Wall func() time.Time
 }
 
 // App is every module, wired. Open makes one; it answers nothing until Start.
@@ -109,6 +112,7 @@ type App struct {
 	Runs         *run.Module
 	Records      *record.Module
 	Outside      *outside.Service
+	Nodes        *node.Service
 	Leases       *lease.Keeper
 	Erasure      *erase.Service
 	Tools        *tool.Module
@@ -159,7 +163,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, Owner: ids.New("proc"), Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
 	var err error
 	a.DB, err = database.Open(ctx, database.Config{
-		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.committed, Logger: o.Logger,
+		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.committed, Logger: o.Logger, Wall: o.Wall,
 	})
 	if err != nil {
 		return nil, err
@@ -197,7 +201,7 @@ func (a *App) wire(ctx context.Context) error {
 	if a.Accounts, err = a.accounts(); err != nil {
 		return err
 	}
-	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Lease: c.Tool.Lease, Wake: a.Hub})
+	a.Runs = run.New(run.Deps{DB: a.DB, Owner: a.Owner, Wake: a.Hub})
 	if a.SignIn, err = a.signIn(); err != nil {
 		return err
 	}
@@ -233,7 +237,7 @@ func (a *App) wire(ctx context.Context) error {
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()
-	a.Leases = lease.New(lease.Deps{DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: c.Tool.Lease, Logger: a.Logger})
+	a.nodes()
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)
 	return a.publisher()
@@ -290,7 +294,7 @@ func (a *App) tools(functions *function.Registry) *tool.Module {
 		Means:     tool.Means{Executors: a.executors, Resources: a.Resources, Functions: functions},
 		Approvals: a.Approvals.Service,
 		Settings: tool.Settings{
-			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout, MCP: c.Tool.ExecuteMCP,
+			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout, MCP: c.Tool.ExecuteMCP, Now: a.DB.Now,
 			Bounds: tool.Bounds{
 				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
 				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},
@@ -320,7 +324,7 @@ const maxCarried = 64 << 20
 func (a *App) resources() *resource.Resolver {
 	c := a.Config
 	return resource.New(resource.Deps{
-		Files: a.Drive.Service, Client: a.egress, Objects: a.Objects, Limit: min(c.Drive.MaxFile, maxCarried), Endpoint: c.Server.Endpoint, Now: database.Now,
+		Files: a.Drive.Service, Client: a.egress, Objects: a.Objects, Limit: min(c.Drive.MaxFile, maxCarried), Endpoint: c.Server.Endpoint, Now: a.DB.Now,
 	})
 }
 

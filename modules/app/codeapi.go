@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/telemetry"
 	"github.com/portico-run/portico/modules/account"
@@ -62,7 +61,7 @@ func (a *App) hosts() (account.Hosts, error) {
 	verifier, err := hosttoken.New(hosttoken.Settings{
 		PublicKey: j.PublicKey.Reveal(), KeyID: j.KeyID, KeySet: j.KeySet.Reveal(), Folder: j.KeyFolder, ReloadEvery: seconds(j.ReloadSeconds),
 		Secret: j.HS256Secret.Reveal(), SecretID: j.SecretID, Issuer: j.Issuer, Audience: j.Audience, Skew: seconds(j.SkewSeconds),
-		MaxLife: seconds(j.MaxSeconds), TenantRequired: j.TenantRequired, Logger: a.Logger, Now: database.Now,
+		MaxLife: seconds(j.MaxSeconds), TenantRequired: j.TenantRequired, Logger: a.Logger, Now: a.DB.Now,
 	})
 	if err != nil {
 		return account.Hosts{}, fmt.Errorf("the signed tokens of the code interpreter API (CODEAPI_JWT_…): %w", err)

@@ -215,7 +215,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			continue
 		}
 		ast.Inspect(s.File, func(n ast.Node) bool {
-			if l, ok := n.(*ast.BasicLit); ok && regexp.MustCompile(`^"portico_[a-z_]+_(total|seconds|idle|running|paused|queued|runs|connections)"$`).MatchString(l.Value) {
+			if l, ok := n.(*ast.BasicLit); ok && regexp.MustCompile(`^"portico_[a-z_]*(total|seconds|idle|running|paused|queued|runs|connections|nodes)"$`).MatchString(l.Value) {
 				own = append(own, strings.Trim(l.Value, `"`))
 			}
 			return true

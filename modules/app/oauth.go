@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/portico-run/portico/configs"
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/modules/account"
@@ -49,5 +48,5 @@ func (a *App) appTokens() account.AppTokens {
 	if issuer == "" {
 		return nil
 	}
-	return oidc.NewAccess(issuer, a.Config.Server.Endpoint+mcpserver.AppPath, database.Now)
+	return oidc.NewAccess(issuer, a.Config.Server.Endpoint+mcpserver.AppPath, a.DB.Now)
 }

@@ -72,6 +72,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	if a.Publisher != nil {
 		s.group.Add("what is published to Redis", a.Publisher)
 	}
+	s.group.Add("this process among the others", a.Nodes)
 	s.group.Add("the keeper of leases", a.Leases)
 	if a.MCP != nil {
 		s.group.Add("MCP servers", a.MCP)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app/apptest"
+	"github.com/portico-run/portico/modules/run/node/nodetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/cli.md anew")
@@ -124,6 +126,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"ptc", "explain", "--uid", "u-1", "--toolsets", "demo"},
 		{"user", "create", "ben", "--email", "ben@example.com"},
 		{"user", "delete", "ben", "--yes"},
+		{"node", "list"},
 		{"migrate", "up"},
 		{"migrate", "status"},
 		{"migrate", "down"},
@@ -188,6 +191,7 @@ func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(s.execute("get_weather(city='Oslo')\nprint(1)")), &done))
 	require.Len(t, done.Data.ToolCalls, 1)
 	s.stop()
+	nodetest.Live(t, databasetest.OpenURL(t, apptest.Values(env)["DATABASE_URL"], nil), "proc-1", time.Now().Add(time.Hour))
 	var runs []struct{ ResultID, Status string }
 	require.NoError(t, json.Unmarshal([]byte(good(t, env, "run", "list", "--user", "admin", "--json")), &runs))
 	require.Len(t, runs, 1)
@@ -237,7 +241,7 @@ func TestLongAnswersForScriptsKeepTheirShape(t *testing.T) {
 
 // nameOf is the command of a line, without what it is given.
 func nameOf(args []string) string {
-	groups := "key user toolset run credit migrate ptc demo tools mcp knowledge model"
+	groups := "key user node toolset run credit migrate ptc demo tools mcp knowledge model"
 	if strings.Contains(groups, args[0]) {
 		return args[0] + "-" + args[1]
 	}

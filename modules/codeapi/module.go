@@ -74,7 +74,7 @@ type Module struct {
 // New wires the module and starts nothing.
 func New(d Deps) (*Module, error) {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.Storage.DB.Now
 	}
 	var largest func(ctx context.Context, uid string) (int64, error)
 	if d.Plans != nil {

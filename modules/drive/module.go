@@ -61,7 +61,7 @@ type Module struct{ Service *Service }
 // New wires the module and starts nothing.
 func New(d Deps) (*Module, error) {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	// The server's key encrypts; links get one of their own.
 	key, err := hkdf.Key(sha256.New, d.Secret, nil, "portico drive links", sha256.Size)

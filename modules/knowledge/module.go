@@ -50,7 +50,7 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
-	return &Module{Service: &Service{deps: d, vectors: vector.NewCache(stored{db: d.DB}, d.Settings.Memory), now: database.Now}}
+	return &Module{Service: &Service{deps: d, vectors: vector.NewCache(stored{db: d.DB}, d.Settings.Memory), now: d.DB.Now}}
 }
 
 // Service is the rules of the store.

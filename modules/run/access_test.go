@@ -20,7 +20,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	system := map[string]string{
 		"All":      "is for administrators, of all users",
-		"Renew":    "renews what a process runs, for all users",
+		"Abandon":  "is for what a process runs, for all users",
 		"Expired":  "is the reaper's, for all users",
 		"Changed":  "finds what is published, of all users",
 		"Versions": "is for what is published, of all users: who a run belongs to is in the answer",
@@ -122,7 +122,7 @@ func foreignTries(s *run.Service, db *database.DB, r run.Run, canvas run.Canvas)
 		},
 		"TakeOver": func(t *testing.T) {
 			require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error {
-				return s.TakeOver(t.Context(), tx, his, time.Now().Add(time.Hour))
+				return s.TakeOver(t.Context(), tx, his)
 			}), run.ErrTaken)
 		},
 		"Leave":    func(t *testing.T) { require.ErrorIs(t, s.Leave(t.Context(), his), run.ErrTaken) },

@@ -19,10 +19,8 @@ type Deps struct {
 	DB *database.DB
 	// Now tells the time; nil is the wall clock.
 	Now func() time.Time
-	// Owner names this process in the leases of the runs it creates.
+	// Owner is the id of this process among the nodes: the runs it creates live with it.
 	Owner string
-	// Lease is how long a new run is believed alive without Renew.
-	Lease time.Duration
 	// Wake is the hub that DB tells of its commits. It lets the service know for
 	// a second which runs there are; nil asks the database for every call.
 	Wake *wake.Hub
@@ -37,7 +35,7 @@ type Module struct {
 func New(d Deps) *Module {
 	known := newKnown(d.Wake, d.Now)
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
-	return &Module{Service: &Service{db: d.DB, now: d.Now, owner: d.Owner, lease: d.Lease, known: known}}
+	return &Module{Service: &Service{db: d.DB, now: d.Now, owner: d.Owner, known: known}}
 }

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/modules/run/node"
 )
 
 // repository is the SQL of this module.
@@ -172,36 +173,29 @@ func (rp repository) open(tx database.Tx, of Ref) error {
 	return nil
 }
 
-// renew is a system job: a process keeps the runs of all its users.
-func (repository) renew(tx database.Tx, owner string, until time.Time) error {
-	return database.Unscoped(tx.Handle).Model(&row{}).
-		Where("lease_owner = ? AND status = ?", owner, string(Running)).
-		Updates(map[string]any{"lease_expires_at": until.UTC()}).Error
-}
-
 // expired is a system job: the reaper ends the runs of all users.
 func (repository) expired(h database.Handle, owner string, now time.Time, limit int) ([]row, error) {
 	var rows []row
 	err := database.Unscoped(h).
-		Where("status = ? AND lease_expires_at < ? AND (lease_owner IS NULL OR lease_owner <> ?)", string(Running), now.UTC(), owner).
+		Where("status = ? AND (lease_owner IS NULL OR lease_owner <> ?)", string(Running), owner).Where(node.Over, now.UTC(), now.UTC()).
 		Order("lease_expires_at").Limit(limit).Find(&rows).Error
 	return rows, err
 }
 
-// claim is whose a run is, and until when; of nobody for an empty owner. It is not
+// claim is whose a run is, with whom it lives; or until when, of nobody. It is not
 // claimed from the process than.
 type claim struct {
 	owner, than string
-	until       time.Time
+	until       *time.Time
 }
 
 // takeOver gives a run to another process than its own, which has shown no sign of
 // life until a moment.
 func (repository) takeOver(tx database.Tx, r Ref, now time.Time, by claim) error {
 	q := database.Scoped(tx.Handle, r.UID).Model(&row{}).
-		Where("result_id = ? AND version = ? AND status = ? AND lease_expires_at < ?", r.ResultID, r.Version, string(Running), now.UTC()).
-		Where("lease_owner IS NULL OR lease_owner <> ?", by.than).
-		Updates(map[string]any{"lease_owner": database.Optional(by.owner), "lease_expires_at": by.until.UTC()})
+		Where("result_id = ? AND version = ? AND status = ?", r.ResultID, r.Version, string(Running)).
+		Where("lease_owner IS NULL OR lease_owner <> ?", by.than).Where(node.Over, now.UTC(), now.UTC()).
+		Updates(map[string]any{"lease_owner": database.Optional(by.owner), "lease_expires_at": by.until})
 	return database.MustAffect(q, ErrTaken)
 }
 
@@ -211,6 +205,13 @@ func (repository) leave(tx database.Tx, r Ref, owner string, now time.Time) erro
 		Where("result_id = ? AND version = ? AND status = ? AND lease_owner = ?", r.ResultID, r.Version, string(Running), owner).
 		Updates(map[string]any{"lease_owner": nil, "lease_expires_at": now.UTC()})
 	return database.MustAffect(q, ErrTaken)
+}
+
+// abandon ends the lease of every run that a process has. A system job: they are of
+// all users.
+func (repository) abandon(tx database.Tx, owner string, now time.Time) error {
+	return database.Unscoped(tx.Handle).Model(&row{}).Where("lease_owner = ? AND status = ?", owner, string(Running)).
+		Updates(map[string]any{"lease_owner": nil, "lease_expires_at": now.UTC()}).Error
 }
 
 // mine holds the row of a run that a process works on until the transaction ends.

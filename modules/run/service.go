@@ -19,14 +19,13 @@ type Service struct {
 	repo  repository
 	now   func() time.Time
 	owner string
-	lease time.Duration
 	known *cached.Cache[Ref, struct{}] // to be their user's
 }
 
 // createTimeout bounds the transaction that makes a run.
 const createTimeout = 15 * time.Second
 
-// Create begins a run: it is running, leased by this process, and has its
+// Create begins a run: it is running, lives with this process, and has its
 // start event. It returns ErrMissing when the result id is another user's and
 // ErrCanvasMissing when the canvas is not the caller's.
 func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Run, error) {
@@ -37,7 +36,7 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 	now := s.now()
 	r := row{
 		ResultID: p.ResultID, UID: a.UID, Title: p.Title, Type: p.Type, Status: string(Running),
-		Input: database.Optional(string(p.Input)), Toolsets: list(p.Toolsets), History: list(p.History), LeaseOwner: &s.owner, LeaseExpiresAt: new(now.Add(s.lease)),
+		Input: database.Optional(string(p.Input)), Toolsets: list(p.Toolsets), History: list(p.History), LeaseOwner: &s.owner,
 		CreatedAt: now, UpdatedAt: now, EventSeq: 1,
 	}
 	if r.Type == "" {

@@ -9,20 +9,9 @@ import (
 	"github.com/portico-run/portico/internal/database"
 )
 
-// Renew says that this process still keeps its running runs alive, for all
-// users.
-func (s *Service) Renew(ctx context.Context, until time.Time) error {
-	return s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := s.repo.renew(tx, s.owner, until); err != nil {
-			return fmt.Errorf("renew leases: %w", err)
-		}
-		return nil
-	})
-}
-
-// Expired returns at most limit running runs, of all users, whose lease ended
-// before now: the process that kept them is gone. Those of this process are not
-// among them.
+// Expired returns at most limit running runs, of all users, whose lease is over at a
+// moment: the process that kept them is gone. Those of this process are not among
+// them.
 func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Run, error) {
 	rows, err := s.repo.expired(s.db.Read(ctx), s.owner, now, limit)
 	if err != nil {
@@ -34,11 +23,10 @@ func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Run,
 // ErrTaken says that another process works on a run.
 var ErrTaken = errors.New("another process goes on with the run")
 
-// TakeOver makes this process the one that works on a running run, until a moment,
-// whose process is gone. Of several that try at once one succeeds; the others get
-// ErrTaken.
-func (s *Service) TakeOver(_ context.Context, tx database.Tx, r Ref, until time.Time) error {
-	return s.repo.takeOver(tx, r, s.now(), claim{owner: s.owner, than: s.owner, until: until})
+// TakeOver makes this process the one that works on a running run whose process is
+// gone. Of several that try at once one succeeds; the others get ErrTaken.
+func (s *Service) TakeOver(_ context.Context, tx database.Tx, r Ref) error {
+	return s.repo.takeOver(tx, r, s.now(), claim{owner: s.owner, than: s.owner})
 }
 
 // Leave ends the work of this process on a running run, for another one to take it
@@ -47,10 +35,16 @@ func (s *Service) Leave(ctx context.Context, r Ref) error {
 	return s.db.InTx(ctx, func(tx database.Tx) error { return s.repo.leave(tx, r, s.owner, s.now()) })
 }
 
+// Abandon has every running run of this process looked at as if it were gone, also by
+// itself.
+func (s *Service) Abandon(ctx context.Context) error {
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.repo.abandon(tx, s.owner, s.now()) })
+}
+
 // Postpone has a run whose process is gone looked at again at another moment.
 func (s *Service) Postpone(ctx context.Context, r Ref, until time.Time) error {
 	return s.db.InTx(ctx, func(tx database.Tx) error {
-		err := s.repo.takeOver(tx, r, s.now(), claim{than: s.owner, until: until})
+		err := s.repo.takeOver(tx, r, s.now(), claim{than: s.owner, until: new(until.UTC())})
 		if errors.Is(err, ErrTaken) {
 			return nil
 		}

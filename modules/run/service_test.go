@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/node/nodetest"
 )
 
 const lease = 30 * time.Second
@@ -36,7 +37,7 @@ func newService(t *testing.T, db *database.DB) *run.Service {
 			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, ?)", a.UID, a.UID).Error
 		}))
 	}
-	return run.New(run.Deps{DB: db, Now: func() time.Time { return noon }, Owner: "pod-1", Lease: lease}).Service
+	return run.New(run.Deps{DB: db, Now: func() time.Time { return noon }, Owner: "pod-1"}).Service
 }
 
 func create(t *testing.T, s *run.Service, a actor.Actor, p run.CreateParams) run.Run {
@@ -237,9 +238,10 @@ func TestLeases(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := newService(t, db)
+		nodetest.Live(t, db, "pod-1", noon.Add(lease))
 		r, over := create(t, s, anna, run.CreateParams{}), create(t, s, ben, run.CreateParams{})
 		require.NoError(t, finish(t, db, s, over, run.Finish{Status: run.Done}))
-		other := run.New(run.Deps{DB: db, Owner: "pod-2"}).Service
+		other := run.New(run.Deps{DB: db, Owner: "pod-2", Now: func() time.Time { return noon }}).Service
 		expired := func(now time.Time) []string {
 			runs, err := other.Expired(t.Context(), now, 10)
 			require.NoError(t, err)
@@ -254,11 +256,21 @@ func TestLeases(t *testing.T) {
 		own, err := s.Expired(t.Context(), noon.Add(lease+time.Second), 10)
 		require.NoError(t, err)
 		require.Empty(t, own, "a process that was late has not left its run behind")
-		require.NoError(t, other.Renew(t.Context(), noon.Add(time.Hour)))
+		nodetest.Live(t, db, "pod-2", noon.Add(time.Hour))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(lease+time.Second)))
-		require.NoError(t, s.Renew(t.Context(), noon.Add(time.Hour)))
+		nodetest.Live(t, db, "pod-1", noon.Add(time.Hour))
 		require.Empty(t, expired(noon.Add(time.Hour)))
 		require.Equal(t, []string{r.ResultID}, expired(noon.Add(time.Hour+time.Microsecond)))
+
+		// What a process abandons is everybody's, its own too; what another one has is not.
+		nodetest.Live(t, db, "pod-2", noon.Add(time.Hour))
+		require.NoError(t, other.Abandon(t.Context()))
+		require.Empty(t, expired(noon.Add(time.Hour)))
+		require.NoError(t, s.Abandon(t.Context()))
+		require.Equal(t, []string{r.ResultID}, expired(noon.Add(time.Second)))
+		own, err = s.Expired(t.Context(), noon.Add(time.Second), 10)
+		require.NoError(t, err)
+		require.Len(t, own, 1)
 	})
 }
 
@@ -272,17 +284,19 @@ func TestARunIsTakenOver(t *testing.T) {
 			return run.New(run.Deps{DB: db, Owner: name, Now: func() time.Time { return now }}).Service
 		}
 		take := func(by *run.Service) error {
-			return db.InTx(t.Context(), func(tx database.Tx) error { return by.TakeOver(t.Context(), tx, r.Ref(), noon.Add(time.Hour)) })
+			return db.InTx(t.Context(), func(tx database.Tx) error { return by.TakeOver(t.Context(), tx, r.Ref()) })
 		}
 		mine := func(of *run.Service) error {
 			return db.InTx(t.Context(), func(tx database.Tx) error { return of.Mine(t.Context(), tx, r.Ref()) })
 		}
+		nodetest.Live(t, db, "pod-1", noon.Add(lease))
 		second := pod("pod-2", noon.Add(lease+time.Second))
 		require.ErrorIs(t, take(pod("pod-2", noon)), run.ErrTaken, "its process is alive")
 		require.NoError(t, mine(s))
 		require.NoError(t, second.Postpone(t.Context(), r.Ref(), noon.Add(2*lease)))
 		require.ErrorIs(t, take(second), run.ErrTaken, "it is for later")
 		second = pod("pod-2", noon.Add(2*lease+time.Second))
+		nodetest.Live(t, db, "pod-2", noon.Add(3*lease))
 		require.NoError(t, take(second))
 		require.ErrorIs(t, take(pod("pod-3", noon.Add(2*lease+time.Second))), run.ErrTaken)
 		require.NoError(t, mine(second))

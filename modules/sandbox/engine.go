@@ -57,6 +57,8 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool
 	ctx     context.Context //nolint:containedctx // ends when the engine stops
+	jobs    context.Context //nolint:containedctx // ends when the engine stops, or all jobs are given up
+	abandon context.CancelFunc
 	stop    context.CancelFunc
 	work    sync.WaitGroup // jobs, closings and the refiller
 	stats   Stats
@@ -103,9 +105,20 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	e.jobs, e.abandon = context.WithCancel(e.ctx)
 	e.started = true
 	e.work.Go(func() { e.refill(e.ctx) })
 	return nil
+}
+
+// Abandon ends every job, which answers Cancelled. Others may begin.
+func (e *Engine) Abandon() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop != nil {
+		e.abandon()
+		e.jobs, e.abandon = context.WithCancel(e.ctx)
+	}
 }
 
 // Stop ends every job, which answers Cancelled, and every interpreter, and
@@ -223,7 +236,7 @@ func (e *Engine) enter() (context.Context, bool) {
 		return nil, false
 	}
 	e.work.Add(1)
-	return e.ctx, true
+	return e.jobs, true
 }
 
 // maxAttempts is how many interpreters a job tries that die before they took

@@ -261,6 +261,35 @@ func TestEngineStopEndsJobs(t *testing.T) {
 	require.ErrorIs(t, err, sandbox.ErrUnavailable)
 }
 
+// What runs ends, and what comes afterwards does not.
+func TestEngineAbandonsJobs(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	d.program = func(ctx context.Context, _ int) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		return nil
+	}
+	sandbox.New(sandbox.Deps{Driver: d}).Abandon() // before Start
+	e := start(t, d, sandbox.Deps{MaxConcurrent: 1, MaxQueue: 1})
+	run := func() {
+		_, err := e.Run(t.Context(), job())
+		ended <- err
+	}
+	for range 2 {
+		go run()
+		<-began
+		e.Abandon()
+		require.NoError(t, <-ended)
+	}
+	d.mu.Lock()
+	d.program = nil
+	d.mu.Unlock()
+	run()
+	require.NoError(t, <-ended)
+}
+
 func TestJobsAreChecked(t *testing.T) {
 	t.Parallel()
 	e := start(t, newDriver(), sandbox.Deps{MaxConcurrent: 1})

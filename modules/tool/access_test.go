@@ -179,7 +179,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 // system are the methods that belong to no user, or reach nothing.
 var system = map[string]string{
 	"NewID": "makes an id", "FromModel": "makes a value", "Work": "says what this process works on",
-	"Renew": "renews what a process works on, for all users", "Expired": "is the keeper's, for all users",
+	"Abandon": "is for what a process works on, for all users", "Expired": "is the keeper's, for all users",
 	"WhenSettled": "runs what it is given",
 }
 
@@ -211,7 +211,7 @@ func foreignRecords(f *fixture, r run.Run, p record.Call, tries map[string]func(
 		require.NoError(t, f.records.Postpone(ctx, stolen, time.Now().Add(time.Hour), time.Now()), "it changes nothing")
 	}
 	tries["record.Adopt"] = func(t *testing.T) {
-		require.NoError(t, in(t, func(tx database.Tx) error { return f.records.Adopt(tx, his, time.Now()) }), "he has none")
+		require.NoError(t, in(t, func(tx database.Tx) error { return f.records.Adopt(tx, his) }), "he has none")
 	}
 	tries["record.Progress"] = func(t *testing.T) {
 		require.ErrorIs(t, f.records.Progress(ctx, stolen, "x"), run.ErrMissing)

@@ -26,6 +26,7 @@ import (
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/lease"
+	"github.com/portico-run/portico/modules/run/node/nodetest"
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
@@ -148,7 +149,8 @@ func wire(t testing.TB, db *database.DB, toolsets tool.Catalogue, owner string, 
 	policy, _, err := ptc.Parse(ptc.Raw{Mode: "on", ToolsetBlocklist: "blocked"})
 	require.NoError(t, err)
 	f := &fixture{t: t, db: db, upstream: u, toolsets: toolsets, log: &bytes.Buffer{}, owner: owner, now: database.Now()}
-	f.runs = run.New(run.Deps{DB: db, Owner: owner, Lease: leaseTime, Now: f.clock}).Service
+	nodetest.Live(t, db, owner, f.now.Add(leaseTime))
+	f.runs = run.New(run.Deps{DB: db, Owner: owner, Now: f.clock}).Service
 	f.credits = billing.New(billing.Deps{DB: db, Now: f.clock}).Service
 	f.objects = objects
 	f.records = f.keep(0)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/node/nodetest"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
 )
@@ -86,7 +87,8 @@ func TestReaperEndsTheRunOfAProgram(t *testing.T) {
 		f.open(anna, r)
 		g := f.again("process-2")
 		g.pass(2 * leaseTime)
-		require.NoError(t, f.runs.Renew(t.Context(), g.clock().Add(leaseTime)))
+		nodetest.Live(t, f.db, f.owner, g.clock().Add(leaseTime))
+		tool.Exec(t, f.db, "UPDATE tool_call_results SET lease_expires_at = ?", f.clock())
 		require.NoError(t, g.Keeper.Reap(t.Context()))
 		require.Equal(t, []string{"start", "tool_call_start agent", "tool_call_error agent", "end"}, f.events(anna, r))
 		got, err := f.runs.Get(t.Context(), anna, r.ResultID, nil)
@@ -127,7 +129,7 @@ func TestKeeperRenewsWhatItWorksOn(t *testing.T) {
 		for range 3 {
 			f.pass(leaseTime * 2 / 3)
 			g.pass(leaseTime * 2 / 3)
-			require.NoError(t, f.Keeper.Renew(t.Context()))
+			nodetest.Live(t, f.db, f.owner, f.clock().Add(leaseTime))
 			require.NoError(t, g.Keeper.Reap(t.Context()))
 		}
 		require.Equal(t, record.Success, back().Status)

@@ -36,7 +36,7 @@ type Module struct{ Service *Service }
 func New(d Deps) *Module {
 	facts := newFacts(d.Wake, d.Now)
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

@@ -160,7 +160,7 @@ func TestAppsDescribeThemselves(t *testing.T) {
 	defer guarded.Close()
 	box, err := secretbox.New(strings.Repeat("ab", 32))
 	require.NoError(t, err)
-	s := authserver.New(authserver.Deps{Fetch: guarded, Box: box}).Service
+	s := authserver.New(authserver.Deps{Fetch: guarded, Box: box, Now: time.Now}).Service
 	_, err = s.Read(t.Context(), request("https://127.0.0.1:9/client.json"))
 	require.ErrorContains(t, errors.Unwrap(err), "not a permitted destination")
 }

@@ -29,7 +29,7 @@ const (
 // New makes the service and starts nothing.
 func New(d Deps) *Service {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	known := cached.Settings{Max: maxFacts, Now: d.Now}
 	if d.Wake != nil {

@@ -54,7 +54,7 @@ type Module struct{ deps Deps }
 // New wires the module.
 func New(d Deps) *Module {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Module{d}
 }

@@ -56,7 +56,7 @@ type Module struct {
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	var provider *oidc.Provider
 	if o := d.Settings.OIDC; o.Issuer != "" {

@@ -58,7 +58,7 @@ type Store struct {
 }
 
 // New returns a store in a database.
-func New(db *database.DB) *Store { return &Store{db: db, now: database.Now} }
+func New(db *database.DB) *Store { return &Store{db: db, now: db.Now} }
 
 // Addition is a step of the turn of a run.
 type Addition struct {

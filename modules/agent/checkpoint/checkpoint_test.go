@@ -4,7 +4,6 @@ import (
 	"errors"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,7 +27,7 @@ func each(t *testing.T, test func(t *testing.T, db *database.DB, s *checkpoint.S
 		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
 			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, 'a'), (?, 'b')", anna.UID, ben.UID).Error
 		}))
-		r, err := run.New(run.Deps{DB: db, Owner: "gone", Lease: -time.Minute}).Service.Create(t.Context(), anna, run.CreateParams{Type: "skill"})
+		r, err := run.New(run.Deps{DB: db, Owner: "gone"}).Service.Create(t.Context(), anna, run.CreateParams{Type: "skill"})
 		require.NoError(t, err)
 		test(t, db, checkpoint.New(db), r.Ref())
 	})

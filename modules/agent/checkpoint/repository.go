@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/node"
 )
 
 // repository is the table agent_turns.
@@ -50,8 +51,8 @@ func (repository) drop(tx database.Tx, r run.Ref) error { return of(tx.Handle, r
 func (repository) orphans(h database.Handle, now time.Time, limit int) (refs []run.Ref, err error) {
 	var rows []row
 	err = database.Unscoped(h).Where(`step = 0 AND EXISTS (SELECT 1 FROM action_results r WHERE r.uid = agent_turns.uid
-		AND r.result_id = agent_turns.result_id AND r.version = agent_turns.version AND r.status = ? AND r.lease_expires_at < ?)`,
-		string(run.Running), now.UTC()).Order("pk").Limit(limit).Find(&rows).Error
+		AND r.result_id = agent_turns.result_id AND r.version = agent_turns.version AND r.status = ? AND `+node.Over+`)`,
+		string(run.Running), now.UTC(), now.UTC()).Order("pk").Limit(limit).Find(&rows).Error
 	for _, r := range rows {
 		refs = append(refs, run.Ref{UID: r.UID, ResultID: r.ResultID, Version: r.Version})
 	}

@@ -31,7 +31,7 @@ func (c *conversation) run(ctx context.Context, with *Continue) (Answer, error) 
 	if w.ran {
 		w.said.Session, w.said.Expires = c.session, c.until
 		if len(c.calls) > 0 {
-			w.said.Expires = database.Now().Add(c.service.deps.Settings.Idle)
+			w.said.Expires = c.service.deps.DB.Now().Add(c.service.deps.Settings.Idle)
 		}
 	}
 	return w.said, ended(ctx, err)

@@ -39,7 +39,7 @@ type showing struct {
 
 func show(t *testing.T, db *database.DB) showing {
 	t.Helper()
-	s := showing{anna: actor.Actor{UID: "u-anna"}, runs: run.New(run.Deps{DB: db, Owner: "test", Lease: time.Hour}).Service}
+	s := showing{anna: actor.Actor{UID: "u-anna"}, runs: run.New(run.Deps{DB: db, Owner: "test"}).Service}
 	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
 		return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, 'Anna')", s.anna.UID).Error
 	}))

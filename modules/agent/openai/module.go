@@ -4,7 +4,6 @@ package openai
 
 import (
 	"context"
-	"time"
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
@@ -51,10 +50,10 @@ func New(d Deps) *Module {
 	kept := stored.New(stored.Deps{DB: d.DB, Settings: d.Settings.Stored})
 	return &Module{
 		stored: kept, off: d.Settings.Off,
-		chat: chat.New(chat.Deps{Dialogues: d.Dialogues, Toolsets: d.Toolsets, Settings: d.Settings.Chat, Now: database.Now}),
+		chat: chat.New(chat.Deps{Dialogues: d.Dialogues, Toolsets: d.Toolsets, Settings: d.Settings.Chat, Now: d.DB.Now}),
 		responses: responses.New(responses.Deps{
-			Dialogues: d.Dialogues, Stored: kept, Toolsets: d.Toolsets, Protocol: d.Protocol, Settings: d.Settings.Responses, Now: database.Now,
-			Seals: history.Seals{Box: d.Box, Life: d.Settings.Stored.Life, Now: time.Now},
+			Dialogues: d.Dialogues, Stored: kept, Toolsets: d.Toolsets, Protocol: d.Protocol, Settings: d.Settings.Responses, Now: d.DB.Now,
+			Seals: history.Seals{Box: d.Box, Life: d.Settings.Stored.Life, Now: d.DB.Now},
 		}),
 	}
 }

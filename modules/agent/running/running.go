@@ -92,13 +92,24 @@ func (w *Runs) Cancel(r run.Run, cause error) (here bool) {
 	return here
 }
 
+// Abandon leaves all runs to other processes, or to this one later. Others may begin.
+func (w *Runs) Abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancelAll()
+}
+
+func (w *Runs) cancelAll() {
+	for _, cancel := range w.cancels {
+		cancel(ErrStopped)
+	}
+}
+
 // Stop ends all runs and returns when they are recorded.
 func (w *Runs) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	w.stopped = true
-	for _, cancel := range w.cancels {
-		cancel(ErrStopped)
-	}
+	w.cancelAll()
 	w.mu.Unlock()
 	return lifecycle.Wait(ctx, &w.work)
 }

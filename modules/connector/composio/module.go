@@ -48,7 +48,7 @@ type Connector struct {
 // New returns a connector and starts nothing.
 func New(d Deps) *Connector {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	if d.Wait == nil {
 		d.Wait = lifecycle.Pause

@@ -26,7 +26,7 @@ func Audit(db *database.DB, log *slog.Logger) func(ctx context.Context, by actor
 			who.UID = audit.Operator
 		}
 		err := db.InTx(ctx, func(tx database.Tx) error {
-			return audit.Write(tx, audit.Change{By: who, Action: "mcp.tools", Subject: s.Name, Detail: detail}, database.Now())
+			return audit.Write(tx, audit.Change{By: who, Action: "mcp.tools", Subject: s.Name, Detail: detail}, db.Now())
 		})
 		if err != nil {
 			log.ErrorContext(ctx, "a change of the tools of an MCP server is not in the audit log", "server", s.Name, "uid", by.UID, "error", err)

@@ -67,7 +67,7 @@ func (u user) ask(ctx context.Context, req *mcp.CallToolRequest, in any, st prog
 		return nil, false, nil
 	}
 	questions := mcp.InputRequestMap{}
-	s := state{UID: u.who.UID, Execution: st.CallID, Until: time.Now().Add(answerWithin)}
+	s := state{UID: u.who.UID, Execution: st.CallID, Until: u.deps.Settings.Now().Add(answerWithin)}
 	for _, c := range st.ToolCalls {
 		if c.Status != record.Waiting || left[c.CallID] || len(questions) == maxAsked {
 			continue
@@ -113,7 +113,7 @@ func (u user) answered(ctx context.Context, req *mcp.CallToolRequest, in any, mo
 		return broken(err)
 	}
 	var s state
-	if json.Unmarshal(kept, &s) != nil || s.UID != u.who.UID || s.Call != call || time.Now().After(s.Until) {
+	if json.Unmarshal(kept, &s) != nil || s.UID != u.who.UID || s.Call != call || u.deps.Settings.Now().After(s.Until) {
 		return broken(errOtherState)
 	}
 	leave, err := u.enter(u.who.UID)

@@ -65,6 +65,8 @@ type Settings struct {
 	Wait time.Duration
 	// Box seals what clients keep between a question and its answer.
 	Box *secretbox.Box
+	// Now tells the time, the same in all processes; nil is this machine's clock.
+	Now func() time.Time
 	// Challenge tells apps where they get access tokens, in the header
 	// WWW-Authenticate of AppPath; empty for nowhere.
 	Challenge string
@@ -113,6 +115,9 @@ type Module struct {
 func New(d Deps) *Module {
 	if d.Settings.Wait == 0 {
 		d.Settings.Wait = usualWait
+	}
+	if d.Settings.Now == nil {
+		d.Settings.Now = time.Now
 	}
 	m := &Module{deps: d, schema: mcp.NewSchemaCache(), waiting: map[string]int{}}
 	m.Kept = kept.New(kept.Settings{Build: m.server, MaxBody: maxBody, Logger: d.Logger})

@@ -3,7 +3,6 @@ package erase_test
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +23,7 @@ func services(t *testing.T, db *database.DB) (*run.Service, *erase.Service) {
 			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, ?)", a.UID, a.UID).Error
 		}))
 	}
-	return run.New(run.Deps{DB: db, Owner: "pod-1", Lease: time.Minute}).Service, erase.New(erase.Deps{DB: db})
+	return run.New(run.Deps{DB: db, Owner: "pod-1"}).Service, erase.New(erase.Deps{DB: db})
 }
 
 func create(t *testing.T, s *run.Service, a actor.Actor, p run.CreateParams) run.Run {

@@ -33,7 +33,7 @@ type Service struct {
 // New returns a service and starts nothing.
 func New(d Deps) *Service {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Service{db: d.DB, now: d.Now}
 }

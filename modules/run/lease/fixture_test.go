@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/lease"
+	"github.com/portico-run/portico/modules/run/node/nodetest"
 	"github.com/portico-run/portico/modules/run/record"
 )
 
@@ -38,6 +39,7 @@ var anna, ben = actor.Actor{UID: "u-anna"}, actor.Actor{UID: "u-ben"}
 type process struct {
 	t       *testing.T
 	db      *database.DB
+	owner   string
 	runs    *run.Service
 	records *record.Service
 	keeper  *lease.Keeper
@@ -62,14 +64,21 @@ func each(t *testing.T, test func(t *testing.T, works, watches *process)) {
 
 func start(t *testing.T, db *database.DB, owner string, now time.Time) *process {
 	t.Helper()
-	p := &process{t: t, db: db, now: now}
-	p.runs = run.New(run.Deps{DB: db, Owner: owner, Lease: leaseTime, Now: p.clock}).Service
+	p := &process{t: t, db: db, owner: owner, now: now}
+	p.runs = run.New(run.Deps{DB: db, Owner: owner, Now: p.clock}).Service
 	p.records = record.New(record.Deps{
 		DB: db, Runs: p.runs, Wake: &wake.Hub{}, Now: p.clock,
 		Settings: record.Settings{Owner: owner, Lease: leaseTime, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: 1000},
 	}).Service
 	p.keeper = p.keep(leaseTime)
+	p.renew()
 	return p
+}
+
+// renew is a sign of life.
+func (p *process) renew() {
+	p.t.Helper()
+	nodetest.Live(p.t, p.db, p.owner, p.clock().Add(leaseTime))
 }
 
 // keep makes a keeper of the process. Its rounds follow the wall clock.

@@ -1,10 +1,10 @@
-// Package lease keeps alive what this process works on, and ends what other
-// processes have left behind: calls, then the programs that made them, then runs.
+// Package lease ends what processes have left behind: calls, then the programs that
+// made them, then runs.
 //
-// A lease is a moment in the row of a call or of a run. The process that works on
-// it moves the moment on; once it has passed, any process may end the call or run
-// as failed. Runs and programs that a service beside this server executes have a
-// lease that nobody renews.
+// Calls and runs live with the process that works on them, and modules/run/node knows
+// which live; once one is gone, any other may end what it worked on as failed. Runs and
+// programs that a service beside this server executes have a moment instead, which
+// nobody moves on.
 package lease
 
 import (
@@ -23,7 +23,6 @@ import (
 
 // Calls are the records of tool calls.
 type Calls interface {
-	Renew(ctx context.Context, until time.Time) error
 	Expired(ctx context.Context, now time.Time, limit int) ([]record.Call, error)
 	GiveUp(ctx context.Context, c record.Call, now time.Time, then func(tx database.Tx) error) error
 	Executing(tx database.Tx, r run.Ref) (int64, error)
@@ -32,7 +31,6 @@ type Calls interface {
 // Runs are the runs.
 type Runs interface {
 	Get(ctx context.Context, a actor.Actor, resultID string, version *int) (run.Run, error)
-	Renew(ctx context.Context, until time.Time) error
 	Expired(ctx context.Context, now time.Time, limit int) ([]run.Run, error)
 	Finish(ctx context.Context, tx database.Tx, r run.Ref, f run.Finish) error
 }
@@ -53,16 +51,15 @@ type Deps struct {
 	Calls Calls
 	// Agents are asked before something is ended; nil ends everything.
 	Agents Agents
-	// Lease is how long calls and runs outlive the last sign of life of their
-	// process.
+	// Lease is how long a process is believed alive; a third of it is the time between
+	// two rounds.
 	Lease  time.Duration
 	Logger *slog.Logger
 	// Now tells the time; nil is the wall clock.
 	Now func() time.Time
 }
 
-// Keeper renews the leases of this process, and ends the calls and runs whose
-// lease has run out. It must run in every process that executes calls.
+// Keeper ends the calls and runs whose lease is over. It runs in every process.
 type Keeper struct {
 	db     *database.DB
 	runs   Runs
@@ -80,7 +77,7 @@ type Keeper struct {
 // New makes a keeper that does nothing until Start.
 func New(d Deps) *Keeper {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Keeper{db: d.DB, runs: d.Runs, calls: d.Calls, agents: d.Agents, lease: d.Lease, logger: d.Logger, now: d.Now, stop: make(chan struct{})}
 }
@@ -114,7 +111,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 }
 
 // Stop ends the watch. Calls of this process that are still executing are
-// given up by other processes when their leases end.
+// given up by other processes when it is gone.
 func (k *Keeper) Stop(context.Context) error {
 	if k.done == nil {
 		return nil
@@ -127,22 +124,13 @@ func (k *Keeper) Stop(context.Context) error {
 func (k *Keeper) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, k.lease)
 	defer cancel()
-	if err := errors.Join(k.Renew(ctx), k.Reap(ctx)); err != nil {
-		k.logger.ErrorContext(ctx, "leases could not be kept", "error", err)
+	if err := k.Reap(ctx); err != nil {
+		k.logger.ErrorContext(ctx, "what other processes left behind could not be ended", "error", err)
 	}
 }
 
-// Renew prolongs the leases of what this process works on.
-func (k *Keeper) Renew(ctx context.Context) error {
-	until := k.now().Add(k.lease)
-	if err := k.runs.Renew(ctx, until); err != nil {
-		return err
-	}
-	return k.calls.Renew(ctx, until)
-}
-
-// Reap marks calls whose lease has run out as failed, unbilled, with their
-// event, and then ends runs whose lease has run out.
+// Reap marks calls whose lease is over as failed, unbilled, with their event, and then
+// ends runs whose lease is over.
 func (k *Keeper) Reap(ctx context.Context) error {
 	now := k.now()
 	calls, err := k.calls.Expired(ctx, now, batch)

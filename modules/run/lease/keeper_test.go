@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -102,7 +101,7 @@ func TestALivingProcesssWorkGoesOn(t *testing.T) {
 		for range 3 {
 			works.pass(leaseTime * 2 / 3)
 			watches.pass(leaseTime * 2 / 3)
-			require.NoError(t, works.keeper.Renew(t.Context()))
+			works.renew()
 			watches.reap()
 		}
 		for _, c := range []record.Call{herProgram, hisProgram, child} {
@@ -115,12 +114,14 @@ func TestALivingProcesssWorkGoesOn(t *testing.T) {
 		require.Equal(t, record.Failed, works.call(lostCall).Status)
 		require.Equal(t, run.Failed, works.run(lost).Status)
 
-		// Of what it works on no more, only that is given up.
+		// Of what it works on no more, it gives up that only.
 		done()
 		works.pass(2 * leaseTime)
 		watches.pass(2 * leaseTime)
-		require.NoError(t, works.keeper.Renew(t.Context()))
+		works.renew()
 		watches.reap()
+		require.Equal(t, record.Executing, works.call(child).Status, "others cannot know")
+		works.reap()
 		require.Equal(t, record.Failed, works.call(child).Status)
 		require.Equal(t, record.Executing, works.call(herProgram).Status)
 	})
@@ -146,6 +147,32 @@ func TestALateProcessDoesNotEndItsOwnWork(t *testing.T) {
 		watches.pass(2 * leaseTime)
 		watches.reap()
 		require.Equal(t, record.Failed, works.call(program).Status, "another process cannot know")
+	})
+}
+
+// What a process abandons is ended although the process lives: by another one, or by
+// itself what it works on no more.
+func TestAbandonedWorkFails(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, works, watches *process) {
+		r, his := works.create(anna, "skill"), watches.create(ben, "skill")
+		program, theirs := works.open(anna, r), watches.open(ben, his)
+		child, _ := works.begin(program)
+		left, done := works.begin(program)
+		done()
+		require.NoError(t, works.records.Abandon(t.Context()))
+		require.NoError(t, works.runs.Abandon(t.Context()))
+		works.pass(time.Second)
+		watches.pass(time.Second)
+		works.reap()
+		require.Equal(t, record.Failed, works.call(left).Status)
+		require.Equal(t, record.Executing, works.call(child).Status, "it works on that still")
+		watches.reap()
+		require.Equal(t, record.Failed, works.call(child).Status)
+		require.Equal(t, record.Failed, works.call(program).Status)
+		require.Equal(t, run.Failed, works.run(r).Status)
+		require.Equal(t, record.Executing, works.call(theirs).Status)
+		require.Equal(t, run.Running, works.run(his).Status)
 	})
 }
 
@@ -204,8 +231,10 @@ func TestOnlyAProgramsOwnRunEndsWithIt(t *testing.T) {
 		works.open(anna, own)
 		program := works.open(anna, agents)
 		child, _ := works.begin(works.open(anna, works.create(anna, record.Program)))
+		works.pass(2 * leaseTime)
+		works.renew()
+		works.change("UPDATE tool_call_results SET lease_expires_at = ?", works.clock().Add(-time.Second))
 		watches.pass(2 * leaseTime)
-		require.NoError(t, works.runs.Renew(t.Context(), watches.clock().Add(leaseTime)))
 		watches.reap()
 		require.Equal(t, run.Failed, works.run(own).Status)
 		require.Equal(t, record.Failed, works.call(program).Status)
@@ -250,7 +279,7 @@ func TestARunOutsideEndsAtItsMoment(t *testing.T) {
 		}))
 		works.pass(time.Hour)
 		watches.pass(time.Hour)
-		require.NoError(t, works.keeper.Renew(t.Context()))
+		works.renew()
 		watches.reap()
 		require.Equal(t, run.Running, works.run(r).Status)
 		watches.pass(time.Second)
@@ -279,9 +308,6 @@ func TestWhatCannotBeEndedStopsNothingElse(t *testing.T) {
 
 		works.change("ALTER TABLE tool_call_results RENAME TO away")
 		require.Error(t, watches.keeper.Reap(t.Context()))
-		require.Error(t, works.keeper.Renew(t.Context()), "the calls")
-		works.change("ALTER TABLE action_results RENAME TO away_too")
-		require.ErrorContains(t, works.keeper.Renew(t.Context()), "renew leases")
 	})
 }
 
@@ -301,8 +327,8 @@ func TestStartEndsWhatIsDeadAtOnce(t *testing.T) {
 	})
 }
 
-// A keeper that was started renews and reaps until it is stopped, although what
-// started it is long over, and logs a round that failed.
+// A keeper that was started reaps until it is stopped, although what started it is
+// long over, and logs a round that failed.
 func TestKeeperKeepsWatch(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, works, dead *process) {
@@ -312,20 +338,14 @@ func TestKeeperKeepsWatch(t *testing.T) {
 		starting, started := context.WithCancel(t.Context())
 		require.NoError(t, k.Start(starting))
 		started()
-		works.pass(leaseTime * 3 / 4)
-		renewed := works.clock().Add(time.Second)
-		until(t, func() bool {
-			calls, err := dead.records.Expired(t.Context(), renewed.Add(time.Millisecond), 10)
-			return err == nil && slices.ContainsFunc(calls, func(c record.Call) bool { return c.CallID == program.CallID })
-		})
-		dead.change("UPDATE tool_call_results SET lease_expires_at = ? WHERE call_id = ?", works.clock().Add(-leaseTime), lostProgram.CallID)
+		dead.change("DELETE FROM nodes WHERE node_id = ?", dead.owner)
 		until(t, func() bool { return dead.call(lostProgram).Status == record.Failed })
 		require.Equal(t, record.Executing, works.call(program).Status)
 
 		works.change("ALTER TABLE tool_call_results RENAME TO away")
 		until(t, func() bool { return len(works.log.String()) > 0 })
 		require.NoError(t, k.Stop(t.Context()))
-		require.Contains(t, works.log.String(), "leases could not be kept")
+		require.Contains(t, works.log.String(), "what other processes left behind could not be ended")
 	})
 }
 

@@ -43,7 +43,7 @@ func each(t *testing.T, patience time.Duration, test func(t *testing.T, f *fixtu
 		objects, err := objectstore.NewFolder(t.TempDir())
 		require.NoError(t, err)
 		f := &fixture{t: t, db: db, now: database.Now()}
-		f.runs = run.New(run.Deps{DB: db, Owner: "process-1", Lease: time.Minute, Now: f.clock}).Service
+		f.runs = run.New(run.Deps{DB: db, Owner: "process-1", Now: f.clock}).Service
 		f.records = record.New(record.Deps{
 			DB: db, Objects: objects, Runs: f.runs, Wake: &wake.Hub{}, Now: f.clock,
 			Settings: record.Settings{Owner: "process-1", Lease: time.Minute, Calls: ids.Calls{Separator: ids.Colon}, OutputCap: outputCap, Patience: patience},

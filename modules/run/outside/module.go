@@ -33,7 +33,7 @@ type Service struct {
 // New makes the service.
 func New(d Deps) *Service {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Service{db: d.DB, runs: d.Runs, records: d.Records, now: d.Now}
 }

@@ -60,8 +60,11 @@ func AskEverything(t *testing.T, tx database.Tx, r run.Ref, program, call string
 		"outside":     func() error { _, err := rows.outside(tx.Handle, r.UID); return err },
 		"lockOutside": func() error { _, err := rows.lockOutside(tx, r, ""); return err },
 		"seal":        func() error { return rows.seal(tx, r, program) },
-		"renew":       func() error { return rows.renew(t.Context(), tx, "pod", []string{call}, now.Add(time.Hour)) },
-		"expired":     func() error { _, err := rows.expired(tx.Handle, now, 100); return err },
+		"abandon":     func() error { _, err := rows.abandon(tx, "another pod", now, 100); return err },
+		"expired": func() error {
+			_, err := rows.expired(tx.Handle, over{now: now, owner: "pod", idle: now.Add(-time.Minute)}, 100)
+			return err
+		},
 	}
 	for name, query := range queries {
 		// The planner knows the values at first, and later plans without them.

@@ -32,9 +32,10 @@ type Deps struct {
 
 // Settings are the limits and names of this process.
 type Settings struct {
-	// Owner names this process in leases.
+	// Owner is the id of this process among the nodes: its calls live with it.
 	Owner string
-	// Lease is how long a call outlives the last sign of life of its process.
+	// Lease is how long a call that nobody works on is believed to be begun or
+	// recorded by its process.
 	Lease time.Duration
 	// Calls makes the ids of new calls.
 	Calls ids.Calls
@@ -54,7 +55,7 @@ type Module struct{ Service *Service }
 func New(d Deps) *Module {
 	programs := newPrograms(d.Wake, d.Now)
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	if d.Settings.Patience == 0 {
 		d.Settings.Patience = 30 * time.Second

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/node"
 )
 
 // repository is the tables tool_call_results and executing_calls.
@@ -75,7 +75,7 @@ func (r callRow) call() Call {
 type claim struct {
 	once  Once
 	owner string
-	until time.Time
+	until *time.Time // of what another service executes; nil for what lives with its process
 }
 
 // insert writes the first record of a call.
@@ -85,7 +85,7 @@ func (rp repository) insert(tx database.Tx, c Call, m claim) error {
 		StepName: database.Optional(c.StepName), Input: string(c.Input), Status: Executing, Type: c.Origin,
 		PTCCallID: database.Optional(c.ParentID), CanvasID: database.Optional(c.CanvasID),
 		IdempotencyKey: database.Optional(m.once.Key), RequestHash: database.Optional(m.once.Hash),
-		Line: optional(c.Line), LeaseOwner: database.Optional(m.owner), LeaseExpiresAt: &m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
+		Line: optional(c.Line), LeaseOwner: database.Optional(m.owner), LeaseExpiresAt: m.until, CreatedAt: c.CreatedAt, UpdatedAt: c.CreatedAt,
 	}
 	if b := tx.Batch(); b != nil {
 		rp.queueInsert(b, row)
@@ -237,48 +237,69 @@ func (repository) inRun(h database.Handle, r run.Ref) (int64, error) {
 	return n, err
 }
 
-// renew prolongs the leases of calls this process still works on.
-func (repository) renew(ctx context.Context, tx database.Tx, owner string, callIDs []string, until time.Time) error {
-	// A system job: a process answers for the calls of all its users.
-	return database.Unscoped(tx.Handle).WithContext(ctx).Model(&callRow{}).
-		Where("lease_owner = ? AND status IN ? AND call_id IN ?", owner, open(), callIDs).
-		Update("lease_expires_at", until).Error
+// over is when the lease of a call is over, as a process finds it.
+type over struct {
+	now   time.Time
+	owner string    // the process, which lives
+	idle  time.Time // it has not worked on what was changed before, and is not among what it works on
 }
 
-// expired lists calls whose process has shown no sign of life, children
-// before the programs that made them.
-func (repository) expired(h database.Handle, now time.Time, limit int) ([]Call, error) {
-	// A system job: the dead process's calls belong to any user. A record is
-	// looked up for each call that executes, never the other way round.
-	var dead []executingRow
-	err := database.Unscoped(h).Where(`(SELECT c.lease_expires_at FROM tool_call_results c
-		WHERE c.uid = executing_calls.uid AND c.pk = executing_calls.call_pk AND c.status IN ?) < ?`, open(), now).
-		Order("call_pk DESC").Limit(limit).Find(&dead).Error
-	if err != nil || len(dead) == 0 {
-		return nil, err
+func (o over) condition() (string, []any) {
+	return "(" + node.Over + " OR lease_expires_at IS NULL AND lease_owner = ? AND updated_at < ?)", []any{o.now, o.now, o.owner, o.idle}
+}
+
+// abandon ends the leases of at most limit calls that a process has, and reports
+// whether there was one. A system job: they are of all users.
+func (repository) abandon(tx database.Tx, owner string, now time.Time, limit int) (bool, error) {
+	keys, err := executingWhere(tx.Handle, limit, "c.lease_owner = ? AND c.lease_expires_at IS NULL", owner)
+	if err != nil || len(keys) == 0 {
+		return false, err
 	}
-	keys := make([][]any, len(dead))
-	for i, d := range dead {
+	return true, database.Unscoped(tx.Handle).Model(&callRow{}).Where("(uid, pk) IN ?", keys).Update("lease_expires_at", now).Error
+}
+
+// executingWhere are the keys of open calls of all users with records that meet a
+// condition, children before the programs that made them. A record is looked up for
+// each call that executes, never the other way round.
+func executingWhere(h database.Handle, limit int, condition string, args ...any) ([][]any, error) {
+	var found []executingRow
+	err := database.Unscoped(h).Where(`(SELECT CASE WHEN `+condition+` THEN 1 ELSE 0 END FROM tool_call_results c
+		WHERE c.uid = executing_calls.uid AND c.pk = executing_calls.call_pk AND c.status IN ?) = 1`, append(args, open())...).
+		Order("call_pk DESC").Limit(limit).Find(&found).Error
+	keys := make([][]any, len(found))
+	for i, d := range found {
 		keys[i] = []any{d.UID, d.CallPK}
+	}
+	return keys, err
+}
+
+// expired lists calls whose lease is over, children before the programs that made
+// them. A system job: the dead process's calls belong to any user.
+func (repository) expired(h database.Handle, o over, limit int) ([]Call, error) {
+	ended, args := o.condition()
+	keys, err := executingWhere(h, limit, ended, args...)
+	if err != nil || len(keys) == 0 {
+		return nil, err
 	}
 	return many(database.Unscoped(h).Where("(uid, pk) IN ?", keys).Order("pk DESC"))
 }
 
 // stillExpired reads a call again under its lock; it is absent when its
 // process came back or another reaper was faster.
-func (repository) stillExpired(tx database.Tx, uid, callID string, now time.Time) (Call, error) {
-	return one(database.Lock(database.Scoped(tx.Handle, uid)).
-		Where("call_id = ? AND status IN ? AND lease_expires_at < ?", callID, open(), now))
+func (repository) stillExpired(tx database.Tx, uid, callID string, o over) (Call, error) {
+	ended, args := o.condition()
+	return one(database.Lock(database.Scoped(tx.Handle, uid)).Where("call_id = ? AND status IN ?", callID, open()).Where(ended, args...))
 }
 
 // postpone moves the end of a lease that has ended.
-func (repository) postpone(tx database.Tx, c Call, now, until time.Time) error {
+func (repository) postpone(tx database.Tx, c Call, o over, until time.Time) error {
+	ended, args := o.condition()
 	return database.Scoped(tx.Handle, c.UID).Model(&callRow{}).
-		Where("call_id = ? AND status = ? AND lease_expires_at < ?", c.CallID, Waiting, now).Update("lease_expires_at", until).Error
+		Where("call_id = ? AND status = ?", c.CallID, Waiting).Where(ended, args...).Update("lease_expires_at", until).Error
 }
 
 // adopt gives the calls of models that wait in a run to a process.
-func (repository) adopt(tx database.Tx, r run.Ref, owner string, until time.Time) error {
+func (repository) adopt(tx database.Tx, r run.Ref, owner string) error {
 	of := func() *gorm.DB {
 		return database.Scoped(tx.Handle, r.UID).Model(&callRow{}).Where("result_id = ? AND version = ? AND deleted_at IS NULL", r.ResultID, r.Version)
 	}
@@ -294,7 +315,7 @@ func (repository) adopt(tx database.Tx, r run.Ref, owner string, until time.Time
 	if err != nil {
 		return err
 	}
-	return of().Where("status = ?", Waiting).Updates(map[string]any{"lease_owner": owner, "lease_expires_at": until}).Error
+	return of().Where("status = ?", Waiting).Updates(map[string]any{"lease_owner": owner, "lease_expires_at": nil}).Error
 }
 
 // optional is a number that is NULL where there is none.

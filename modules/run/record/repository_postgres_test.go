@@ -129,7 +129,7 @@ func oneByOne(t *testing.T, now time.Time) *world {
 
 func worldOver(db *database.DB, now time.Time) *world {
 	clock := func() time.Time { return now }
-	runs := run.New(run.Deps{DB: db, Owner: "pod", Lease: time.Minute, Now: clock}).Service
+	runs := run.New(run.Deps{DB: db, Owner: "pod", Now: clock}).Service
 	return &world{
 		db: db, now: now, credits: billing.New(billing.Deps{DB: db, FreeToolsets: []string{"gratis"}, Now: clock}).Service,
 		records: record.New(record.Deps{DB: db, Runs: runs, Now: clock, Settings: record.Settings{Owner: "pod", Lease: time.Minute, OutputCap: 1 << 20}}).Service,

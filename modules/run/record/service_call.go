@@ -53,7 +53,7 @@ func (s *Service) Begin(ctx context.Context, c Call, once Once) (callID string, 
 }
 
 func (s *Service) claim(once Once) claim {
-	return claim{once: once, owner: s.settings.Owner, until: s.now().Add(s.settings.Lease)}
+	return claim{once: once, owner: s.settings.Owner}
 }
 
 // replay answers a request whose idempotency key was used before, with the id

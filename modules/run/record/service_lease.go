@@ -11,37 +11,46 @@ import (
 	"github.com/portico-run/portico/modules/run"
 )
 
-// Work says that this process works on a call until done: Renew prolongs its
-// lease meanwhile.
+// Work says that this process works on a call until done.
 func (s *Service) Work(callID string) (done func()) {
 	s.alive.add(callID)
 	return func() { s.alive.drop(callID) }
 }
 
-// Renew prolongs the leases of the calls that this process works on.
-func (s *Service) Renew(ctx context.Context, until time.Time) error {
-	calls := s.alive.list()
-	if len(calls) == 0 {
-		return nil
+// Abandon has every call of this process looked at as if it were gone.
+func (s *Service) Abandon(ctx context.Context) error {
+	const atOnce = 500
+	for more := true; more; {
+		err := s.db.InTx(ctx, func(tx database.Tx) (err error) {
+			more, err = s.rows.abandon(tx, s.settings.Owner, s.now(), atOnce)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.renew(ctx, tx, s.settings.Owner, calls, until) })
+	return nil
 }
 
-// Expired returns at most limit calls, of all users, whose lease ended before
-// now: the process that worked on them is gone. Calls come before the programs
-// that made them. What this process works on is not among them: it was only late
-// to say so, as on a machine that has more to do than it can.
+// Expired returns at most limit calls, of all users, whose lease is over at a moment:
+// the process that worked on them is gone; or it is this one, which has not worked on
+// them for a lease. Calls come before the programs that made them. What this process
+// works on is not among them, whatever its lease is.
 func (s *Service) Expired(ctx context.Context, now time.Time, limit int) ([]Call, error) {
-	calls, err := s.rows.expired(s.db.Read(ctx), now, limit)
+	calls, err := s.rows.expired(s.db.Read(ctx), s.over(now), limit)
 	return slices.DeleteFunc(calls, func(c Call) bool { return s.alive.has(c.CallID) }), err
 }
 
-// GiveUp ends a call whose lease ran out before now as failed, unbilled, with its
+func (s *Service) over(now time.Time) over {
+	return over{now: now, owner: s.settings.Owner, idle: now.Add(-s.settings.Lease)}
+}
+
+// GiveUp ends a call whose lease is over at a moment as failed, unbilled, with its
 // event; then runs in the same transaction. It does nothing when the call's
 // process came back, when it has ended, or while calls that it made execute.
 func (s *Service) GiveUp(ctx context.Context, c Call, now time.Time, then func(tx database.Tx) error) error {
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
-		c, err := s.rows.stillExpired(tx, c.UID, c.CallID, now)
+		c, err := s.rows.stillExpired(tx, c.UID, c.CallID, s.over(now))
 		if err != nil {
 			return err
 		}
@@ -72,16 +81,15 @@ func (s *Service) Executing(tx database.Tx, r run.Ref) (int64, error) {
 	return s.rows.inRun(tx.Handle, r)
 }
 
-// Postpone has a call looked at again at another moment whose lease ran out before
+// Postpone has a call that waits looked at again at another moment whose lease is over
 // now.
 func (s *Service) Postpone(ctx context.Context, c Call, now, until time.Time) error {
-	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.postpone(tx, c, now, until) })
+	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.postpone(tx, c, s.over(now), until) })
 }
 
-// Adopt makes calls of models that wait in a run those of this process, until a
-// moment. It returns ErrUnsettled while calls of the run execute.
-func (s *Service) Adopt(tx database.Tx, r run.Ref, until time.Time) error {
-	return s.rows.adopt(tx, r, s.settings.Owner, until)
+// Adopt makes calls of models that wait in a run those of this process. It returns ErrUnsettled while calls of the run execute.
+func (s *Service) Adopt(tx database.Tx, r run.Ref) error {
+	return s.rows.adopt(tx, r, s.settings.Owner)
 }
 
 // register holds the calls this process works on.
@@ -109,14 +117,4 @@ func (r *register) has(callID string) bool {
 	defer r.mu.Unlock()
 	_, ok := r.calls[callID]
 	return ok
-}
-
-func (r *register) list() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ids := make([]string, 0, len(r.calls))
-	for id := range r.calls {
-		ids = append(ids, id)
-	}
-	return ids
 }

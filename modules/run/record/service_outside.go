@@ -15,7 +15,7 @@ func (s *Service) Find(tx database.Tx, uid, callID string) (Call, error) {
 // Register records a program that a service beside this server executes until
 // the call's ExpiresAt, with its event.
 func (s *Service) Register(ctx context.Context, tx database.Tx, c Call) error {
-	if err := s.rows.insert(tx, c, claim{owner: run.Outside, until: c.ExpiresAt}); err != nil {
+	if err := s.rows.insert(tx, c, claim{owner: run.Outside, until: new(c.ExpiresAt)}); err != nil {
 		return err
 	}
 	return s.tell(ctx, tx, c, run.ToolCallStart)

@@ -67,7 +67,7 @@ func openPod(t *testing.T, address string, poll time.Duration, s sse.Server) *po
 	t.Helper()
 	p := &pod{hub: &wake.Hub{}}
 	p.db = databasetest.OpenURL(t, address, p.hub.Publish)
-	p.runs = run.New(run.Deps{DB: p.db, Owner: "pod", Lease: time.Minute}).Service
+	p.runs = run.New(run.Deps{DB: p.db, Owner: "pod"}).Service
 	p.module = stream.New(stream.Deps{Runs: p.runs, Sums: p.runs, Calls: record.New(record.Deps{DB: p.db, Runs: p.runs}).Service, Hub: p.hub, Poll: poll, SSE: s})
 	api := httpapi.New(httpapi.Deps{Auth: users{}, Logger: slog.New(slog.DiscardHandler), BodyLimit: 1 << 20})
 	p.module.Register(api)

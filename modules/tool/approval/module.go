@@ -73,7 +73,7 @@ type Module struct {
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	if d.Settings.MaxWaiting == 0 {
 		d.Settings.MaxWaiting = 100

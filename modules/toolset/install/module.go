@@ -55,7 +55,7 @@ type Module struct{ Service *Service }
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Module{Service: &Service{db: d.DB, box: d.Box, toolsets: d.Toolsets, kinds: d.Kinds, details: d.Details, now: d.Now}}
 }

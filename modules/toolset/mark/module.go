@@ -50,7 +50,7 @@ func New(d Deps) *Service {
 		s.Age = 0
 	}
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	made := &Service{db: d.DB, now: d.Now, all: cached.New[struct{}, []Mark](s)}
 	if d.Wake != nil {

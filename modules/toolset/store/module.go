@@ -30,7 +30,7 @@ type Connections interface {
 // New returns a service and starts nothing.
 func New(d Deps) *Service {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Service{db: d.DB, box: d.Box, connections: d.Connections, now: d.Now}
 }

@@ -60,7 +60,7 @@ type Service struct {
 // New wires the service.
 func New(d Deps) *Service {
 	if d.Now == nil {
-		d.Now = database.Now
+		d.Now = d.DB.Now
 	}
 	return &Service{db: d.DB, settings: d.Settings, now: d.Now}
 }

@@ -76,7 +76,7 @@ func New(d Deps) *Service {
 		})
 	}
 	if s.now == nil {
-		s.now = database.Now
+		s.now = d.DB.Now
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portico-run/portico/modules/app"
+	"github.com/portico-run/portico/modules/cli/shell"
+)
+
+type nodeBody struct {
+	ID        string    `json:"id"`
+	Address   string    `json:"address"`
+	Version   string    `json:"version"`
+	Role      string    `json:"role"`
+	Running   int       `json:"running"`
+	Capacity  int       `json:"capacity"`
+	Queued    int       `json:"queued"`
+	Paused    int       `json:"paused"`
+	MaxPaused int       `json:"maxPaused"`
+	Draining  bool      `json:"draining"`
+	StartedAt time.Time `json:"startedAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// node shows the processes that serve one database.
+func (c *cli) node() *cobra.Command {
+	list := c.Command(shell.Spec{Use: "list", Short: "List the server processes that share this database", Example: "portico node list", JSON: true}, func(cmd *cobra.Command, _ []string) error {
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			nodes, err := a.Nodes.Live(ctx)
+			if err != nil {
+				return err
+			}
+			bodies := make([]nodeBody, len(nodes))
+			for i, n := range nodes {
+				bodies[i] = nodeBody{
+					n.ID, n.Address, n.Version, n.Role, n.Load.Running, n.Load.Capacity, n.Load.Queued, n.Load.Paused, n.Load.MaxPaused,
+					n.Draining || n.Asked, n.StartedAt, n.ExpiresAt,
+				}
+			}
+			return c.Answer(bodies, c.Table("NODE | ADDRESS | VERSION | PROGRAMS | WAITING | PAUSED | STATE | SINCE", func(w io.Writer) {
+				for _, n := range bodies {
+					state := "serves"
+					if n.Draining {
+						state = "ends"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%d\t%d of %d\t%s\t%s\n", n.ID, n.Address, n.Version, n.Running, n.Capacity,
+						n.Queued, n.Paused, n.MaxPaused, state, shell.Moment(&n.StartedAt))
+				}
+			}))
+		})
+	})
+	return c.Group("node", "The server processes that share this database", list)
+}
