@@ -83,8 +83,13 @@ type Server struct {
 	EncryptionKey Secret `key:"encryptionKey" env:"ENCRYPTION_KEY"`
 	// BodyLimit is the largest request body.
 	BodyLimit int64 `key:"bodyLimit" env:"PORTICO_BODY_LIMIT"`
-	// ShutdownGrace is how long requests in flight may finish after a signal.
+	// ShutdownGrace is how long requests in flight may finish when the server stops.
 	ShutdownGrace time.Duration `key:"shutdownGrace" env:"PORTICO_SHUTDOWN_GRACE"`
+	// DrainDelay is how long a process that ends still takes new work, so that
+	// balancers learn of it; nothing where no other process serves the database.
+	DrainDelay time.Duration `key:"drainDelay" env:"DRAIN_DELAY"`
+	// DrainTimeout is how long it then waits for what it works on.
+	DrainTimeout time.Duration `key:"drainTimeout" env:"DRAIN_TIMEOUT"`
 }
 
 // Database is where the records are.

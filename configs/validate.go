@@ -84,6 +84,8 @@ func (l *loader) validateServer() {
 	mustBeWithin(l, &s.JWTExpiration, time.Minute, 366*24*time.Hour, "between 1m and 366d")
 	mustBeWithin(l, &s.BodyLimit, kib, 1024*mib, "between 1KiB and 1GiB")
 	mustBeWithin(l, &s.ShutdownGrace, 0, time.Hour, "between 0s and 1h")
+	mustBeWithin(l, &s.DrainDelay, 0, time.Hour, "between 0s and 1h")
+	mustBeWithin(l, &s.DrainTimeout, 0, 24*time.Hour, "between 0s and 24h")
 }
 
 func (l *loader) validateSignIn() {

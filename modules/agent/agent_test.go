@@ -156,8 +156,7 @@ func TestRunsAreBoundedAndEnd(t *testing.T) {
 
 	require.NoError(t, s.Agents.Stop(t.Context()))
 	stopped := s.Run(second.ResultID)
-	require.Equal(t, run.Failed, stopped.Status)
-	require.Equal(t, []string{"The server stopped. Run it again."}, stopped.Errors)
+	require.Equal(t, run.Running, stopped.Status, "another process goes on with it, or this one when it is back")
 	status, answer = s.Send("POST", "/v1/skill/invoke", map[string]any{"query": "Four"})
 	require.Equal(t, 503, status)
 	require.Contains(t, answer, "The server is stopping.")

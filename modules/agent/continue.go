@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -35,24 +33,26 @@ func (s *Service) keeper(t task, w *live.Writer, notices *notices) func(ctx cont
 		n = t.before.Steps
 	}
 	return func(ctx context.Context, step loop.Step) error {
-		request, err := json.Marshal(t.request)
-		if err != nil {
-			return err
-		}
 		n++
-		// Which rights its user has besides is asked again where it goes on.
-		who := actor.Actor{UID: t.actor.UID, KeyID: t.actor.KeyID, Scope: t.actor.Scope, Rights: t.actor.Rights}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
 		return s.deps.Records.Turns.Add(ctx, checkpoint.Addition{
-			Run: t.run.Ref(), Number: n, Origin: checkpoint.Origin{Actor: who, Request: request},
+			Run: t.run.Ref(), Number: n,
 			Step: checkpoint.Step{Step: step, Shown: w.Shown(), Warnings: notices.warnings},
 			Mine: func(tx database.Tx) error { return s.deps.Records.Runs.Mine(ctx, tx, t.run.Ref()) },
 		})
 	}
 }
 
-// leave lets another process go on with a run whose call waits for a person.
+// origin is what another process begins a turn with.
+func origin(t task) (checkpoint.Origin, error) {
+	request, err := json.Marshal(t.request)
+	// Which rights its user has besides is asked again where it goes on.
+	who := actor.Actor{UID: t.actor.UID, KeyID: t.actor.KeyID, Scope: t.actor.Scope, Rights: t.actor.Rights}
+	return checkpoint.Origin{Actor: who, Request: request}, err
+}
+
+// leave lets another process go on with a run.
 func (s *Service) leave(ctx context.Context, r run.Run) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
@@ -113,7 +113,7 @@ func (o *offers) earlier(made map[string]madeCall) loop.Earlier {
 
 // turnOf reads the turn of a run whose process is gone, and the calls of its last
 // answer, by the provider's ids. It returns checkpoint.ErrNone where nobody can go on
-// with it: that takes a call that waits for a person.
+// with it.
 func (s *Service) turnOf(ctx context.Context, r run.Ref) (checkpoint.Turn, map[string]madeCall, error) {
 	turn, err := s.deps.Records.Turns.Load(ctx, r)
 	if err != nil {
@@ -128,8 +128,7 @@ func (s *Service) turnOf(ctx context.Context, r run.Ref) (checkpoint.Turn, map[s
 	if err != nil {
 		return turn, nil, err
 	}
-	waits := slices.ContainsFunc(slices.Collect(maps.Values(records)), func(c record.Call) bool { return c.Status == record.Waiting })
-	if !waits || turn.Continued > maxContinued {
+	if turn.Continued > maxContinued {
 		return turn, nil, checkpoint.ErrNone
 	}
 	messages, err := s.deps.Records.Runs.Messages(ctx, a, run.MessageFilter{ResultID: r.ResultID, Version: r.Version})
@@ -161,15 +160,23 @@ func (s *Service) Spare(ctx context.Context, c record.Call, now, until time.Time
 	if err != nil || r.Status.Final() {
 		return false, err
 	}
-	if r.Type != runType || s.deps.Model == nil {
-		return false, nil
-	}
-	if _, _, err := s.turnOf(ctx, r.Ref()); errors.Is(err, checkpoint.ErrNone) {
-		return false, nil
-	} else if err != nil {
+	if goesOn, err := s.GoesOn(ctx, r); err != nil || !goesOn {
 		return false, err
 	}
 	return true, s.deps.Records.Calls.Postpone(ctx, c, now, until)
+}
+
+// GoesOn reports whether a process will go on with a running run, although its own is
+// gone.
+func (s *Service) GoesOn(ctx context.Context, r run.Run) (bool, error) {
+	if r.Type != runType || s.deps.Model == nil {
+		return false, nil
+	}
+	_, _, err := s.turnOf(ctx, r.Ref())
+	if errors.Is(err, checkpoint.ErrNone) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Forget drops what was kept of the turn of a run that has ended without this service.
@@ -191,6 +198,9 @@ func (s *Service) TakeOver(ctx context.Context) error {
 }
 
 func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
+	if s.running.Has(ref) {
+		return run.ErrTaken // this process gave it up, and has not ended its work on it
+	}
 	_, _, err := s.turnOf(ctx, ref)
 	if err != nil {
 		return err

@@ -169,7 +169,8 @@ func (s *Service) execute(ctx context.Context, t task) {
 	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
 		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}
 	case errors.Is(cause, running.ErrStopped):
-		finish.Status, finish.Errors = run.Failed, []string{"The server stopped. Run it again."}
+		s.leave(ctx, r)
+		return
 	case err != nil:
 		finish.Status, finish.Errors = run.Failed, []string{sentence(err)}
 		s.deps.Logger.ErrorContext(ctx, "an agent's run failed", "resultId", r.ResultID, "version", r.Version, "error", redact.Text(err.Error()))
@@ -183,6 +184,13 @@ func (s *Service) execute(ctx context.Context, t task) {
 
 // Abandon leaves all runs of this process, to be taken over.
 func (s *Service) Abandon() { s.running.Abandon() }
+
+// Quit has every run of this process left to other processes, at its next moment at
+// which nothing is lost. None begins any more.
+func (s *Service) Quit() { s.running.Quit() }
+
+// Running is how many runs this process works on.
+func (s *Service) Running() int { return s.running.Count() }
 
 // finish records the end of a run that this process works on.
 func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {

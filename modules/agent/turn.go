@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
@@ -31,6 +32,11 @@ func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
 	defer w.Close()
 	offers := s.offers(w, t)
 	defer offers.builtin.Close(ctx)
+	defer func() {
+		if errors.Is(context.Cause(ctx), running.ErrStopped) {
+			w.Delta(model.Delta{Kind: model.Restart}) // the answer is given anew
+		}
+	}()
 	if t.before != nil {
 		w.Restore(t.before.Last.Shown)
 		offers.notices.warnings = t.before.Last.Warnings
@@ -50,10 +56,10 @@ func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
 	limits.Context, limits.Answer = facts.Context, facts.Answer
 	l := &loop.Loop{
 		Model: metered{s, r, req.Model, offers.notices}, System: given.system, Tools: given.tools, Limits: limits, Choice: req.Choice, OneByOne: req.OneByOne,
-		Observer: w, Refresh: offers.again, Refused: offers.calls.Refused, Keep: s.keeper(t, w, offers.notices), Removed: offers.notices.removed,
+		Observer: w, Refresh: offers.again, Leaves: s.running.Quits, Refused: offers.calls.Refused, Keep: s.keeper(t, w, offers.notices), Removed: offers.notices.removed,
 	}
 	var o loop.Outcome
-	if t.before != nil {
+	if t.before != nil && t.before.Steps > 0 {
 		l.Records = t.before.Records
 		o, err = l.Continue(ctx, t.before.History, t.before.Last.Step, offers.earlier(t.earlier))
 	} else {
@@ -73,7 +79,14 @@ func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
 // heard records what the user said, and says what there is to say of it.
 func (s *Service) heard(ctx context.Context, w *live.Writer, o *offers, t task) error {
 	r := t.run
-	err := w.Append(ctx, func(ctx context.Context, tx database.Tx) error {
+	begins, err := origin(t)
+	if err != nil {
+		return err
+	}
+	err = w.Append(ctx, func(ctx context.Context, tx database.Tx) error {
+		if err := s.deps.Records.Turns.Begin(tx, r.Ref(), begins); err != nil {
+			return err
+		}
 		return s.deps.Records.Runs.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: r.Seq, Type: run.Human, Content: t.request.Query})
 	})
 	if err != nil {

@@ -113,6 +113,7 @@ type App struct {
 	Records      *record.Module
 	Outside      *outside.Service
 	Nodes        *node.Service
+	ending       ending
 	Leases       *lease.Keeper
 	Erasure      *erase.Service
 	Tools        *tool.Module
@@ -160,7 +161,7 @@ type App struct {
 // would have to be stopped; Close ends the connection.
 func Open(ctx context.Context, o Options) (*App, error) {
 	o.Logger = slog.New(httpapi.Traced(o.Logger.Handler()))
-	a := &App{Options: o, Owner: ids.New("proc"), Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
+	a := &App{Options: o, Owner: ids.New("proc"), ending: ending{asked: make(chan struct{})}, Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
 	var err error
 	a.DB, err = database.Open(ctx, database.Config{
 		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.committed, Logger: o.Logger, Wall: o.Wall,

@@ -13,7 +13,7 @@ import (
 func (a *App) nodes() {
 	a.Nodes = node.New(node.Deps{
 		DB: a.DB, Self: node.Node{ID: a.Owner, Version: Version, Role: "all"}, Lease: a.Config.Tool.Lease,
-		Load: a.load, Lost: a.lost, Logger: a.Logger,
+		Load: a.load, Draining: a.ending.begun, Lost: a.lost, Drain: a.ending.ask, Logger: a.Logger,
 	})
 	a.Leases = lease.New(lease.Deps{
 		DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: a.Config.Tool.Lease, Logger: a.Logger,

@@ -17,6 +17,7 @@ type server struct {
 	listen  string
 	grace   time.Duration // for requests and programs in flight when it stops
 	drain   func(ctx context.Context)
+	enter   func(ctx context.Context) context.Context // for each request
 	logger  *slog.Logger
 
 	http    *http.Server
@@ -55,7 +56,7 @@ func (s *server) Start(ctx context.Context) error {
 func (s *server) count(w http.ResponseWriter, r *http.Request) {
 	s.running.Add(1)
 	defer s.running.Done()
-	s.handler.ServeHTTP(w, r)
+	s.handler.ServeHTTP(w, r.WithContext(s.enter(r.Context())))
 }
 
 // Stop lets requests in flight and programs in the background finish, ends those

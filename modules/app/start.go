@@ -43,6 +43,7 @@ func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
 
 // Serving is an app that answers.
 type Serving struct {
+	app    *App
 	group  lifecycle.Group
 	server *server
 }
@@ -62,7 +63,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Serving{server: &server{handler: httpapi.Forwarded(c.Server.TrustedProxies, pages), listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.drain, logger: a.Logger}}
+	s := &Serving{app: a, server: &server{handler: httpapi.Forwarded(c.Server.TrustedProxies, pages), listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.drain, enter: a.ending.door.Enter, logger: a.Logger}}
 	if c.Demo.Enabled {
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}

@@ -127,6 +127,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"user", "create", "ben", "--email", "ben@example.com"},
 		{"user", "delete", "ben", "--yes"},
 		{"node", "list"},
+		{"node", "drain", "proc-1"},
 		{"migrate", "up"},
 		{"migrate", "status"},
 		{"migrate", "down"},

@@ -54,5 +54,15 @@ func (c *cli) node() *cobra.Command {
 			}))
 		})
 	})
-	return c.Group("node", "The server processes that share this database", list)
+	drain := c.Command(shell.Spec{
+		Use: "drain NODE", Short: "Have a server process finish its work, and end", Example: "portico node drain proc-x3k9", JSON: true,
+	}, func(cmd *cobra.Command, args []string) error {
+		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			if err := a.Nodes.Ask(ctx, args[0]); err != nil {
+				return err
+			}
+			return c.Answer(map[string]string{"id": args[0]}, c.Line("%s finishes its work, and ends.", args[0]))
+		})
+	})
+	return c.Group("node", "The server processes that share this database", list, drain)
 }

@@ -26,16 +26,44 @@ import (
 const stopTimeout = 30 * time.Second
 
 func (c *cli) serve(cmd *cobra.Command, _ []string) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, gently, stop := endings(cmd.Context())
 	defer stop()
 	a, err := c.Open(ctx, c.Options(), slog.LevelDebug)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.serveUntil(ctx, a), a.Close())
+	return errors.Join(c.serveUntil(ctx, gently, a), a.Close())
 }
 
-func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
+// endings turns signals into what they ask for: the first SIGTERM to finish the work
+// first, an interrupt, or a second signal, to end at once.
+func endings(ctx context.Context) (now context.Context, gently <-chan struct{}, stop func()) {
+	now, end := context.WithCancel(ctx)
+	signals, first := make(chan os.Signal, 2), make(chan struct{}) //nolint:mnd // the two that mean something
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			if s == os.Interrupt {
+				end()
+			} else {
+				close(first)
+			}
+		case <-now.Done():
+		}
+		select {
+		case <-signals:
+			end()
+		case <-now.Done():
+		}
+	}()
+	return now, first, func() {
+		signal.Stop(signals)
+		end()
+	}
+}
+
+func (c *cli) serveUntil(ctx context.Context, gently <-chan struct{}, a *app.App) error {
 	key, err := a.Prepare(ctx)
 	if err != nil {
 		return err
@@ -46,7 +74,13 @@ func (c *cli) serveUntil(ctx context.Context, a *app.App) error {
 		return err
 	}
 	c.welcome(ctx, a, s.Addr(), key)
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-gently:
+		s.Drain(ctx)
+	case <-s.Asked():
+		s.Drain(ctx)
+	}
 	a.Logger.Info("stopping")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Server.ShutdownGrace+stopTimeout)
 	defer cancel()

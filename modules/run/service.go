@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/cached"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/drain"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
 )
@@ -29,6 +30,9 @@ const createTimeout = 15 * time.Second
 // start event. It returns ErrMissing when the result id is another user's and
 // ErrCanvasMissing when the canvas is not the caller's.
 func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Run, error) {
+	if err := drain.Admit(ctx); err != nil {
+		return Run{}, err
+	}
 	if err := p.validate(); err != nil {
 		return Run{}, err
 	}

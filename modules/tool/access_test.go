@@ -179,7 +179,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 // system are the methods that belong to no user, or reach nothing.
 var system = map[string]string{
 	"NewID": "makes an id", "FromModel": "makes a value", "Work": "says what this process works on",
-	"Abandon": "is for what a process works on, for all users", "Expired": "is the keeper's, for all users",
+	"Abandon": "is for what a process works on, for all users", "Working": "is a number, of all users", "Expired": "is the keeper's, for all users",
 	"WhenSettled": "runs what it is given",
 }
 

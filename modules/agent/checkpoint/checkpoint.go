@@ -42,7 +42,7 @@ type Turn struct {
 	// Records are under which ids the results of calls are kept, by the provider's ids.
 	Records map[string]string
 	Last    Step
-	Steps   int // with the last one
+	Steps   int // with the last one; 0 where the model has not answered yet
 	// Continued is how often another process went on with it.
 	Continued int
 }
@@ -60,27 +60,24 @@ type Store struct {
 // New returns a store in a database.
 func New(db *database.DB) *Store { return &Store{db: db, now: db.Now} }
 
+// Begin keeps what the turn of a run began with.
+func (s *Store) Begin(tx database.Tx, r run.Ref, o Origin) error { return s.insert(tx, r, 0, o) }
+
 // Addition is a step of the turn of a run.
 type Addition struct {
 	Run    run.Ref
 	Number int // from 1
-	Origin Origin
 	Step   Step
 	// Mine returns run.ErrTaken where another process works on the run.
 	Mine func(tx database.Tx) error
 }
 
-// Add keeps a step; the first one with what the turn began with. It returns
-// run.ErrTaken where another process has gone on with the turn.
+// Add keeps a step. It returns run.ErrTaken where another process has gone on with the
+// turn.
 func (s *Store) Add(ctx context.Context, a Addition) error {
 	return s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := a.Mine(tx); err != nil {
 			return err
-		}
-		if a.Number == 1 {
-			if err := s.insert(tx, a.Run, 0, a.Origin); err != nil {
-				return err
-			}
 		}
 		return s.insert(tx, a.Run, a.Number, a.Step)
 	})
@@ -103,7 +100,7 @@ func (s *Store) Load(ctx context.Context, r run.Ref) (Turn, error) {
 	if err != nil {
 		return Turn{}, err
 	}
-	if len(rows) < 2 { //nolint:mnd // what it began with, and an answer
+	if len(rows) == 0 {
 		return Turn{}, ErrNone
 	}
 	t := Turn{Continued: rows[0].Continued, Steps: len(rows) - 1, Records: map[string]string{}}

@@ -39,10 +39,17 @@ func answer(id, name string) model.Item {
 
 func addition(r run.Ref, n int, shown map[string]record.Shown, items ...model.Item) checkpoint.Addition {
 	return checkpoint.Addition{
-		Run: r, Number: n, Origin: checkpoint.Origin{Actor: anna, Request: []byte(`{"Query":"Hi"}`)},
+		Run: r, Number: n,
 		Step: checkpoint.Step{Step: loop.Step{Items: items, Requests: n}, Shown: shown},
 		Mine: func(database.Tx) error { return nil },
 	}
+}
+
+func begin(t *testing.T, db *database.DB, s *checkpoint.Store, r run.Ref) error {
+	t.Helper()
+	return db.InTx(t.Context(), func(tx database.Tx) error {
+		return s.Begin(tx, r, checkpoint.Origin{Actor: anna, Request: []byte(`{"Query":"Hi"}`)})
+	})
 }
 
 // What was kept is read back as it was, step after step.
@@ -52,6 +59,11 @@ func TestTurns(t *testing.T) {
 		ctx := t.Context()
 		_, err := s.Load(ctx, r)
 		require.ErrorIs(t, err, checkpoint.ErrNone)
+		require.NoError(t, begin(t, db, s, r))
+		fresh, err := s.Load(ctx, r)
+		require.NoError(t, err, "before the model has answered, too")
+		require.Zero(t, fresh.Steps)
+		require.JSONEq(t, `{"Query":"Hi"}`, string(fresh.Request))
 		user, first, output, second := model.User("Hi \x00 \xff"), answer("p1", "one"), model.Output("p1", "1"), answer("p2", "two")
 		require.NoError(t, s.Add(ctx, addition(r, 1, map[string]record.Shown{"p1": {CallID: "c1", Event: 7}}, user, first)))
 		require.NoError(t, s.Add(ctx, addition(r, 2, map[string]record.Shown{"p2": {CallID: "c2"}}, output, second)))
@@ -93,7 +105,8 @@ func TestTurnsWithUnknownCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, _ *database.DB, s *checkpoint.Store, r run.Ref) {
+			each(t, func(t *testing.T, db *database.DB, s *checkpoint.Store, r run.Ref) {
+				require.NoError(t, begin(t, db, s, r))
 				items := []model.Item{answer("p1", "one")}
 				if shown["p1"].CallID != "" {
 					items = append(items, answer("p1", "two"))
@@ -109,10 +122,12 @@ func TestTurnsWithUnknownCalls(t *testing.T) {
 func TestNoMethodReachesAnotherUser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, db *database.DB, s *checkpoint.Store, r run.Ref) {
+		require.NoError(t, begin(t, db, s, r))
 		require.NoError(t, s.Add(t.Context(), addition(r, 1, map[string]record.Shown{"p1": {CallID: "c1"}}, answer("p1", "one"))))
 		his := run.Ref{UID: ben.UID, ResultID: r.ResultID, Version: r.Version}
 		in := func(work func(tx database.Tx) error) error { return db.InTx(t.Context(), work) }
 		accesstest.Each(t, reflect.TypeFor[*checkpoint.Store](), map[string]func(t *testing.T){
+			"Begin": func(t *testing.T) { require.Error(t, begin(t, db, s, his), "it is not his") },
 			"Add": func(t *testing.T) {
 				a := addition(his, 2, nil, answer("p2", "two"))
 				a.Mine = func(database.Tx) error { return errors.New("it is not his") }

@@ -186,3 +186,19 @@ func sameResults(c *Continue) (string, error) {
 	text, err := json.Marshal([]any{results, c.Decisions})
 	return string(text), err
 }
+
+// Working is how many conversations of all users are worked on, or wait for their
+// clients.
+func (s *Service) Working() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.users {
+		n += u.busy
+	}
+	for c := range s.talks {
+		if !c.works && len(c.calls) > 0 {
+			n++
+		}
+	}
+	return n
+}

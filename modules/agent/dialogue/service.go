@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/drain"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/model"
 )
@@ -25,6 +26,9 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 	}
 	if req.Continue != nil {
 		return s.goOn(a, req) //nolint:contextcheck // the work outlives its request
+	}
+	if err := drain.Admit(ctx); err != nil {
+		return nil, err
 	}
 	c, err := s.converse(ctx, a, req)
 	if err != nil {

@@ -99,6 +99,9 @@ type Loop struct {
 	// Removed, if set, is told when so many results were removed from what the model
 	// reads.
 	Removed func(ctx context.Context, results int)
+	// Leaves, if set, is asked before every request but the first whether another
+	// process is to go on with the turn. It ends with ErrLeft then.
+	Leaves func() bool
 	// Refresh, if set, is asked before every request but the first whether what
 	// the model is told, and its tools, have changed. Calls that are executed
 	// keep what they have.
@@ -178,6 +181,9 @@ func (t *turn) run(ctx context.Context) error {
 		choice = model.Choice{}
 	}
 	for {
+		if t.loop.Leaves != nil && t.Requests > 0 && t.loop.Leaves() {
+			return ErrLeft
+		}
 		if t.Requests == t.limits.Requests {
 			return fmt.Errorf("%w: the model was asked %d times, the limit is %d (%s)", ErrLimit, t.Requests, t.limits.Requests, t.numbers())
 		}

@@ -27,6 +27,7 @@ type Runs struct {
 
 	mu      sync.Mutex
 	stopped bool
+	leaves  bool                               // at the next moment at which nothing is lost
 	active  int                                // runs that are counted in
 	cancels map[string]context.CancelCauseFunc // by result id and version
 	work    sync.WaitGroup
@@ -42,7 +43,7 @@ func (w *Runs) Enter() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.stopped:
+	case w.stopped, w.leaves:
 		return ErrStopping
 	case w.active >= w.most:
 		return ErrBusy
@@ -50,6 +51,13 @@ func (w *Runs) Enter() error {
 	w.active++
 	w.work.Add(1)
 	return nil
+}
+
+// Count is how many runs are counted in.
+func (w *Runs) Count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.active
 }
 
 // Leave counts it out.
@@ -60,14 +68,36 @@ func (w *Runs) Leave() {
 	w.work.Done()
 }
 
-func key(r run.Run) string { return fmt.Sprintf("%s/%d", r.ResultID, r.Version) }
+func key(r run.Ref) string { return fmt.Sprintf("%s/%d", r.ResultID, r.Version) }
+
+// Quit has each run left to other processes at its next moment at which nothing is
+// lost: before the model is asked again. None begins any more.
+func (w *Runs) Quit() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaves = true
+}
+
+// Quits reports whether runs are to be left.
+func (w *Runs) Quits() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leaves
+}
+
+// Has reports whether this process works on a run.
+func (w *Runs) Has(r run.Ref) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cancels[key(r)] != nil
+}
 
 // Add says how a run is ended. One that comes while the server stops is ended
 // at once.
 func (w *Runs) Add(r run.Run, cancel context.CancelCauseFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cancels[key(r)] = cancel
+	w.cancels[key(r.Ref())] = cancel
 	if w.stopped {
 		cancel(ErrStopped)
 	}
@@ -77,15 +107,15 @@ func (w *Runs) Add(r run.Run, cancel context.CancelCauseFunc) {
 func (w *Runs) Forget(r run.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cancels[key(r)](nil)
-	delete(w.cancels, key(r))
+	w.cancels[key(r.Ref())](nil)
+	delete(w.cancels, key(r.Ref()))
 }
 
 // Cancel ends a run, if it is here.
 func (w *Runs) Cancel(r run.Run, cause error) (here bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cancel, here := w.cancels[key(r)]
+	cancel, here := w.cancels[key(r.Ref())]
 	if here {
 		cancel(cause)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/drain"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -39,7 +40,10 @@ const settleTimeout = time.Minute
 // ctx ends the program.
 func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (ExecResult, error) {
 	job := sandbox.Job{Owner: a.UID, Args: req.Args}
-	var err error
+	err := drain.Admit(ctx)
+	if err != nil {
+		return ExecResult{}, err
+	}
 	if job.Language, err = s.language(req.Language); err != nil {
 		return ExecResult{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/drain"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/program"
@@ -57,6 +58,9 @@ const gatherBash = 60 * time.Millisecond
 // Start runs a program until it pauses or ends. When ctx ends before that, so
 // does the program.
 func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) (Reply, error) {
+	if err := drain.Admit(ctx); err != nil {
+		return Reply{}, err
+	}
 	e, job, err := s.prepare(ctx, a, req)
 	if err != nil {
 		return Reply{}, err

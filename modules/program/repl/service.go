@@ -166,6 +166,18 @@ func (s *Service) oldest(of func(x *session) bool) (oldest *session) {
 	return oldest
 }
 
+// Resting is how many interpreters of this process wait for code.
+func (s *Service) Resting() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.sessions {
+		if x.resting() {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *Service) forget(x *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,6 +40,8 @@ type Agents interface {
 	// Spare says that a process will go on with a call that waits for a person, and
 	// has it looked at again at another moment.
 	Spare(ctx context.Context, c record.Call, now, until time.Time) (bool, error)
+	// GoesOn says that a process will go on with a run.
+	GoesOn(ctx context.Context, r run.Run) (bool, error)
 	// Forget says that a run has ended that no process will go on with.
 	Forget(tx database.Tx, r run.Ref) error
 }
@@ -185,6 +187,11 @@ func (k *Keeper) ownRun(ctx context.Context, c record.Call) (bool, error) {
 const runInterrupted = "The run was interrupted: the process that ran it died. Run it again."
 
 func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
+	if k.agents != nil {
+		if goesOn, err := k.agents.GoesOn(ctx, r); err != nil || goesOn {
+			return err
+		}
+	}
 	cause := runInterrupted
 	if !r.ExpiresAt.IsZero() {
 		cause = record.NotFinished

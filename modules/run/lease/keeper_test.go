@@ -359,6 +359,11 @@ type agents struct {
 	records   *record.Service
 	spared    map[string]bool
 	forgotten []run.Ref
+	goesOn    string
+}
+
+func (a *agents) GoesOn(_ context.Context, r run.Run) (bool, error) {
+	return r.ResultID == a.goesOn, nil
 }
 
 func (a *agents) Forget(_ database.Tx, r run.Ref) error {
@@ -406,7 +411,14 @@ func TestACallThatGoesOnIsSpared(t *testing.T) {
 		expired, err := watches.records.Expired(t.Context(), watches.clock(), 10)
 		require.NoError(t, err)
 		require.Empty(t, expired, "it is not looked at before a lease has passed")
-		a.spared = nil
+
+		// Its call has ended, and the run goes on all the same, or is ended at last.
+		a.spared, a.goesOn = nil, goesOn.ResultID
+		watches.pass(leaseTime + time.Second)
+		watches.reap()
+		require.Equal(t, record.Failed, works.call(spared).Status)
+		require.Equal(t, run.Running, works.run(goesOn).Status)
+		a.goesOn = ""
 		watches.pass(leaseTime + time.Second)
 		watches.reap()
 		require.Equal(t, record.Failed, works.call(spared).Status)

@@ -17,6 +17,13 @@ func (s *Service) Work(callID string) (done func()) {
 	return func() { s.alive.drop(callID) }
 }
 
+// Working is how many calls this process works on, programs not among them.
+func (s *Service) Working() int {
+	s.alive.mu.Lock()
+	defer s.alive.mu.Unlock()
+	return len(s.alive.calls)
+}
+
 // Abandon has every call of this process looked at as if it were gone.
 func (s *Service) Abandon(ctx context.Context) error {
 	const atOnce = 500

@@ -81,7 +81,7 @@ func New(d Deps) *Module {
 	if d.Settings.Poll == 0 {
 		d.Settings.Poll = time.Second
 	}
-	s := &Service{deps: d, rules: cached.New[string, []rule](cached.Settings{Max: maxKnown, Age: knownLife, Now: d.Now})}
+	s := &Service{deps: d, quits: make(chan struct{}), rules: cached.New[string, []rule](cached.Settings{Max: maxKnown, Age: knownLife, Now: d.Now})}
 	d.Hub.Follow(rulesChanged, func(string) { s.rules.Drop(func(string, []rule) bool { return true }) })
 	return &Module{Service: s}
 }

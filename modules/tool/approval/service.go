@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/portico-run/portico/internal/cached"
@@ -77,7 +78,14 @@ type Service struct {
 	deps  Deps
 	rows  repository
 	rules *cached.Cache[string, []rule]
+
+	quit  sync.Once
+	quits chan struct{} // closed when calls of models wait for another process
 }
+
+// Quit has calls of models that wait, wait on for another process to Continue: Wait
+// returns ErrLeft for those with a Question.Leave, from now on.
+func (s *Service) Quit() { s.quit.Do(func() { close(s.quits) }) }
 
 // Review says whether a call waits. What cannot be read is an error: no call goes
 // on for that.
@@ -238,6 +246,10 @@ func (s *Service) await(ctx context.Context, q Question, woken <-chan struct{}) 
 	var end <-chan time.Time
 	look := time.NewTicker(s.deps.Settings.Poll)
 	defer look.Stop()
+	var quits <-chan struct{}
+	if q.Leave != nil {
+		quits = s.quits
+	}
 	for {
 		row, err := s.rows.find(s.deps.DB.Read(context.WithoutCancel(ctx)), q.Call.UID, q.Call.CallID)
 		if err != nil || row.State != Waiting {
@@ -252,6 +264,8 @@ func (s *Service) await(ctx context.Context, q Question, woken <-chan struct{}) 
 		select {
 		case <-woken:
 		case <-look.C:
+		case <-quits:
+			return row, ErrLeft
 		case <-end:
 			return s.expire(ctx, row, noteTime)
 		case <-ctx.Done():
