@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -198,14 +200,42 @@ func TestQuestionsInSessionsEnd(t *testing.T) {
 		const executing = "SELECT count(*) FROM tool_call_results WHERE tool_name = 'execute_code' AND status = 'executing'"
 		require.Eventually(t, func() bool { return s.count(executing) == 0 }, time.Minute, 10*time.Millisecond, "nobody has its handle")
 
+		s.dropQuestion()
+		require.Eventually(t, func() bool { return s.count(executing) == 0 }, time.Minute, 10*time.Millisecond, "nobody has its handle")
+
+		begun := time.Now()
 		done = begin(t.Context(), 50)
 		<-thinking
 		s.app.Clients.Kept.Quiesce() // as the first step of stopping does
 		require.Contains(t, (<-done).Content[0].(*mcp.TextContent).Text, `"status":"paused"`)
+		require.Less(t, time.Since(begun), 50*time.Second, "it does not wait until the time of the call is over")
 		require.Equal(t, http.StatusOK, s.decide(s.waits(1)[0].CallID, "refuse").status)
 		require.Equal(t, http.StatusOK, s.decide(s.waits(1)[0].CallID, "refuse").status)
 		require.Empty(t, s.agent(s.key, "2025-11-25", slow).ID(), "a session begins no more")
 	})
+}
+
+// dropQuestion runs a program as a client that is asked something, and whose connection
+// then breaks before it can say that it cancels anything.
+func (s *instance) dropQuestion() {
+	s.t.Helper()
+	accept := []string{"Accept", "application/json, text/event-stream"}
+	begun := s.send(s.key, "POST", "/mcp", map[string]any{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": map[string]any{
+		"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "test", "version": "1"},
+	}}, accept...)
+	in := append([]string{"Mcp-Session-Id", begun.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"}, accept...)
+	require.Equal(s.t, http.StatusAccepted, s.send(s.key, "POST", "/mcp", map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"}, in...).status)
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": map[string]any{
+		"name": "run_code", "arguments": map[string]any{"code": careful, "wait_s": 50},
+	}})
+	require.NoError(s.t, err)
+	answer, err := s.do(s.key, "POST", "/mcp", string(body), true, in)
+	require.NoError(s.t, err)
+	lines := bufio.NewScanner(answer.Body)
+	for asked := false; !asked; asked = strings.Contains(lines.Text(), `"elicitation/create"`) {
+		require.True(s.t, lines.Scan(), "nobody is asked: %v", lines.Err())
+	}
+	require.NoError(s.t, answer.Body.Close()) // and the connection, since it is not read to its end
 }
 
 // remembered keeps the id of the session that a server began.
