@@ -180,20 +180,27 @@ func (c vendorClient) jobs(s *instance) (jobs []vendorJob, lose map[string]int) 
 	other := s.another("other")
 	for mode, scenarios := range c.modes {
 		for _, scenario := range scenarios {
-			want := c.want(mode, scenario)
-			name := mode + "." + scenario
-			u, err := s.app.Accounts.Service.CreateUser(s.t.Context(), strings.NewReplacer(".", "-", "_", "-").Replace(name), "")
-			require.NoError(s.t, err)
-			_, key, err := s.app.Accounts.Service.CreateKey(s.t.Context(), actor.Actor{UID: u.UID, Scope: actor.Full}, "test", 0)
-			require.NoError(s.t, err)
-			lose[name] = want.lose
-			jobs = append(jobs, vendorJob{
-				Name: name, Mode: mode, Scenario: scenario, Model: "scripted", Key: key.Reveal(), Other: other, uid: u.UID,
-				Prompt: "scenario=" + want.prompt + ";", Greeting: "scenario=no_tools;",
-			})
+			job := c.job(s, mode, scenario)
+			job.Other = other
+			lose[job.Name] = c.want(mode, scenario).lose
+			jobs = append(jobs, job)
 		}
 	}
 	return jobs, lose
+}
+
+// job is a conversation of a client, of a user of its own.
+func (c vendorClient) job(s *instance, mode, scenario string) vendorJob {
+	s.t.Helper()
+	name := strings.NewReplacer(".", "-", "_", "-", " ", "-").Replace(strings.ToLower(c.name + "." + mode + "." + scenario))
+	u, err := s.app.Accounts.Service.CreateUser(s.t.Context(), name, "")
+	require.NoError(s.t, err)
+	_, key, err := s.app.Accounts.Service.CreateKey(s.t.Context(), actor.Actor{UID: u.UID, Scope: actor.Full}, "test", 0)
+	require.NoError(s.t, err)
+	return vendorJob{
+		Name: mode + "." + scenario, Mode: mode, Scenario: scenario, Model: "scripted", Key: key.Reveal(), uid: u.UID,
+		Prompt: "scenario=" + c.want(mode, scenario).prompt + ";", Greeting: "scenario=no_tools;",
+	}
 }
 
 func (c vendorClient) want(mode, scenario string) vendorWant {

@@ -23,6 +23,8 @@ import (
 type lossy struct {
 	url  string
 	lose map[string]int // which answer of whom, from 1; refusals do not count
+	// before, if set, is called before a request of somebody who was answered before.
+	before func(who string)
 
 	mu   sync.Mutex
 	seen map[string]*traffic
@@ -55,6 +57,9 @@ func newLossy(t *testing.T, server string, lose map[string]int) *lossy {
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if l.before != nil && l.known(who) {
+			l.before(who)
+		}
 		next := l.pass(who)
 		if next == passes {
 			proxy.ServeHTTP(&status{w, func(code int) { l.count(who, code) }}, r)
@@ -86,6 +91,13 @@ func (l *lossy) of(who string) *traffic {
 		l.seen[who] = &traffic{}
 	}
 	return l.seen[who]
+}
+
+// known reports whether somebody was answered before.
+func (l *lossy) known(who string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of(who).answered > 0
 }
 
 func (l *lossy) pass(who string) int {

@@ -115,6 +115,10 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				_, err := f.Executions.Continue(ctx, ben, paused.Token, codeapitest.Answer(paused), "")
 				require.ErrorIs(t, err, execution.ErrTokenForeign)
 			},
+			"Waits": func() {
+				require.False(t, f.Executions.Waits(ben, paused.Token))
+				require.True(t, f.Executions.Waits(anna, paused.Token))
+			},
 			"Cancel": func() {
 				cancelled, err := f.Executions.Cancel(ctx, ben, "r")
 				require.NoError(t, err)

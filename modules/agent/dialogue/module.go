@@ -38,6 +38,8 @@ type Known interface {
 type Executions interface {
 	Start(ctx context.Context, a actor.Actor, req execution.ProgramRequest) (execution.Reply, error)
 	Continue(ctx context.Context, a actor.Actor, token string, results []execution.ToolResult, request string) (execution.Reply, error)
+	// Waits reports whether a program can be continued.
+	Waits(a actor.Actor, token string) bool
 }
 
 // Toolsets knows what users have, and what programs can call of it.

@@ -126,7 +126,8 @@ func (s *Service) settle(c *conversation, t *turn, answer Answer, err error) {
 		c.rejected = false
 		c.held[len(c.held)-1].turn = nil
 	}
-	if !waits && (err == nil || len(c.held) == 0 || errors.Is(err, ErrSessionGone)) || waits && err != nil {
+	over := errors.Is(err, ErrSessionGone) || errors.Is(err, ErrCallGone)
+	if !waits && (err == nil || len(c.held) == 0 || over) || waits && err != nil {
 		c.cancel(errIdle)
 		s.free(c)
 	}
@@ -205,6 +206,10 @@ func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 			return p.turn, nil
 		}
 		with = nil // the results were taken; what came after them failed
+	} else if p.talk.over() { // before a stream is open, so that clients see a status
+		p.talk.cancel(errIdle)
+		s.free(p.talk)
+		return nil, errOver
 	}
 	p.talk.req.Options = req.Options
 	t, err := s.begin(p.talk, req.Digest, with)

@@ -226,7 +226,6 @@ func (s *Service) follow(e *execution) {
 	if err == nil && reply.Cause == "" {
 		reply.Produced, err = e.work.Keep(ctx, result)
 	}
-	s.observer.Ended(ended(reply.Cause))
 	if err != nil {
 		s.logger.ErrorContext(ctx, "a program did not end well", "execution", e.id, "error", err)
 	}
@@ -239,6 +238,7 @@ func (s *Service) follow(e *execution) {
 		// Before the reply is out: whoever has it finds the program gone.
 		s.paused.remove(e)
 	}
+	s.observer.Ended(ended(reply.Cause)) // who is told finds it gone, too
 	close(e.finished)
 	e.cancel(nil)
 }
@@ -275,6 +275,17 @@ func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, res
 	}
 	e.calls.deliver(results)
 	return s.next(ctx, e)
+}
+
+// Waits reports whether this process holds the program of a token, so that it can be
+// continued.
+func (s *Service) Waits(a actor.Actor, token string) bool {
+	k, err := s.tokens.read(token, a.UID, s.now())
+	if err != nil {
+		return false
+	}
+	e := s.paused.get(k.Execution)
+	return e != nil && e.who.UID == a.UID
 }
 
 // gone says what became of a program that this process does not hold.
