@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/dev/scripted"
@@ -23,6 +22,8 @@ import (
 // A client whose functions take longer than a paused program waits is told so, once, by
 // the error that its vendor's library has for it, with what to do about it. Nothing runs
 // or is sampled again.
+//
+//nolint:paralleltest,tparallel // one client after the other: each waits until there is no program
 func TestVendorsOwnClientsComeTooLate(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
@@ -47,12 +48,20 @@ func TestVendorsOwnClientsComeTooLate(t *testing.T) {
 				}
 			}
 			// A request waits here, as a client does for its functions: no program is left.
-			proxy.before = func(who string) {
-				over := func() bool {
-					begun := s.count("SELECT count(*) FROM code_executions")
-					return begun == 0 || strings.Contains(s.send(s.key, "GET", "/metrics", nil).raw, fmt.Sprintf(`portico_code_programs_total{cause="idle"} %d`+"\n", begun))
+			over := func() bool {
+				begun := s.count("SELECT count(*) FROM code_executions")
+				return begun == 0 || strings.Contains(s.send(s.key, "GET", "/metrics", nil).raw, fmt.Sprintf(`portico_code_programs_total{cause="idle"} %d`+"\n", begun))
+			}
+			proxy.before = func(string) {
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for !over() { // run ends it where that never comes
+					select {
+					case <-tick.C:
+					case <-t.Context().Done():
+						return
+					}
 				}
-				assert.Eventually(t, over, time.Minute, 10*time.Millisecond, who)
 			}
 			seen := c.run(t, jobs)
 			for _, job := range jobs {
