@@ -96,6 +96,9 @@ type Server struct {
 type Database struct {
 	// URL is "sqlite:PATH" or "postgres://…".
 	URL DatabaseURL `key:"url" env:"DATABASE_URL"`
+	// DirectURL is the address of the same PostgreSQL where URL is that of a pooler
+	// which gives out connections by the transaction, such as PgBouncer.
+	DirectURL DatabaseURL `key:"directUrl" env:"DATABASE_DIRECT_URL"`
 	// MaxConnections is the size of the connection pool.
 	MaxConnections int `key:"maxConnections" env:"DATABASE_MAX_CONNECTIONS"`
 }

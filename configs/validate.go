@@ -119,6 +119,8 @@ func (l *loader) validateSecrets() {
 
 func (l *loader) validateStorage() {
 	d := &l.config.Database
+	l.must(&d.DirectURL, d.DirectURL == "" || d.DirectURL.isPostgres() && isDatabase(d.DirectURL) && d.URL.isPostgres(),
+		"must be the address of the PostgreSQL behind the pooler of DATABASE_URL, like it")
 	l.must(&d.URL, isDatabase(d.URL), `must be like "postgres://user:password@host:5432/database", with special characters of the password percent-encoded, or "sqlite:PATH"`)
 	mustBeWithin(l, &d.MaxConnections, 2, 10_000, "between 2 and 10000")
 

@@ -6,6 +6,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/glebarez/sqlite"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 )
@@ -34,6 +37,9 @@ const (
 type Config struct {
 	// URL is "postgres://…" or "sqlite:PATH".
 	URL string
+	// Direct is the address of the same PostgreSQL where URL is that of a pooler which
+	// gives out connections by the transaction, such as PgBouncer; empty for none.
+	Direct string
 	// MaxConnections bounds the pool of PostgreSQL connections, and of SQLite
 	// readers. PostgreSQL has one more, which tells other processes of commits.
 	MaxConnections int
@@ -51,6 +57,7 @@ type Config struct {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	url     string
+	direct  string // of PostgreSQL itself
 	dialect Dialect
 	write   *gorm.DB
 	read    *gorm.DB
@@ -101,7 +108,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{url: c.URL, dialect: dialect, notify: c.Notify, log: c.Logger, oneByOne: c.OneByOne, wall: c.Wall}
+	db := &DB{url: c.URL, direct: cmp.Or(c.Direct, c.URL), dialect: dialect, notify: c.Notify, log: c.Logger, oneByOne: c.OneByOne, wall: c.Wall}
 	if dialect == Postgres {
 		err = db.openPostgres(c)
 	} else {
@@ -114,7 +121,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	if dialect == Postgres {
-		db.others = startNotifier(ctx, c.URL, c.Logger)
+		db.others = startNotifier(ctx, db.direct, c.Logger)
 	}
 	return db, nil
 }
@@ -124,7 +131,17 @@ func (db *DB) openPostgres(c Config) error {
 	// The driver prepares each statement once for each connection. Preparing
 	// here as well would prepare and forget it in every transaction.
 	config.PrepareStmt = false
-	g, err := gorm.Open(postgres.Open(c.URL), config)
+	dialector := postgres.Open(c.URL)
+	if c.Direct != "" {
+		pooled, err := pgx.ParseConfig(c.URL)
+		if err != nil {
+			return fmt.Errorf("the database URL: %w", err)
+		}
+		// A statement that is prepared is another connection's in the next transaction.
+		pooled.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		dialector = postgres.New(postgres.Config{Conn: stdlib.OpenDB(*pooled)})
+	}
+	g, err := gorm.Open(dialector, config)
 	if err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
@@ -188,6 +205,9 @@ func (db *DB) Dialect() Dialect { return db.dialect }
 
 // URL returns the address the database was opened with, password included.
 func (db *DB) URL() string { return db.url }
+
+// DirectURL is the address of PostgreSQL itself, for what a pooler does not carry.
+func (db *DB) DirectURL() string { return db.direct }
 
 // Ping fails when the database does not answer.
 func (db *DB) Ping(ctx context.Context) error {

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -71,10 +72,16 @@ func baseName(path string) string {
 }
 
 // migrating runs fn while no other process migrates this database.
-func (db *DB) migrating(fn func(*goose.Provider) error) error {
+func (db *DB) migrating(fn func(*goose.Provider) error) (err error) {
 	pool, err := db.write.DB()
 	if err != nil {
 		return fmt.Errorf("database pool: %w", err)
+	}
+	if db.direct != db.url { // the lock is a session's
+		if pool, err = sql.Open("pgx", db.direct); err != nil {
+			return fmt.Errorf("connect to PostgreSQL: %w", err)
+		}
+		defer func() { err = errors.Join(err, pool.Close()) }()
 	}
 	if db.dialect == SQLite {
 		unlock, err := lockFile(strings.TrimPrefix(db.url, "sqlite:") + ".migrate.lock")

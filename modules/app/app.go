@@ -164,7 +164,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, Owner: ids.New("proc"), ending: ending{asked: make(chan struct{})}, Hub: &wake.Hub{}, egress: egress.New(egress.Config{})}
 	var err error
 	a.DB, err = database.Open(ctx, database.Config{
-		URL: o.Config.Database.URL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.committed, Logger: o.Logger, Wall: o.Wall,
+		URL: o.Config.Database.URL.Reveal(), Direct: o.Config.Database.DirectURL.Reveal(), MaxConnections: o.Config.Database.MaxConnections, Notify: a.committed, Logger: o.Logger, Wall: o.Wall,
 	})
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}
 	if a.DB.Dialect() == database.Postgres {
-		s.group.Add("wake-ups", wake.NewListener(a.DB.URL(), database.Channel, a.Hub, a.Logger))
+		s.group.Add("wake-ups", wake.NewListener(a.DB.DirectURL(), database.Channel, a.Hub, a.Logger))
 	}
 	if a.Publisher != nil {
 		s.group.Add("what is published to Redis", a.Publisher)
