@@ -8,7 +8,6 @@ package configs
 
 import (
 	"net/netip"
-	"strings"
 	"time"
 )
 
@@ -76,11 +75,17 @@ type Server struct {
 	// JWTSecret signs the tokens of the web frontend (HS256). If it is empty in
 	// development, the server makes one and keeps it in the data folder.
 	JWTSecret Secret `key:"jwtSecret" env:"JWT_SECRET"`
+	// JWTSecretsOld are secrets whose tokens are still taken, with commas between
+	// them. They sign nothing.
+	JWTSecretsOld Secret `key:"jwtSecretsOld" env:"JWT_SECRETS_OLD"`
 	// JWTExpiration is how long such a token is valid.
 	JWTExpiration time.Duration `key:"jwtExpiration" env:"JWT_EXPIRATION_TIME"`
 	// EncryptionKey seals credentials at rest: 32 bytes as 64 hexadecimal
 	// digits. Load fills in a well-known one in development.
 	EncryptionKey Secret `key:"encryptionKey" env:"ENCRYPTION_KEY"`
+	// EncryptionKeysOld are keys that still open what they have sealed, with commas
+	// between them. They seal nothing.
+	EncryptionKeysOld Secret `key:"encryptionKeysOld" env:"ENCRYPTION_KEYS_OLD"`
 	// BodyLimit is the largest request body.
 	BodyLimit int64 `key:"bodyLimit" env:"PORTICO_BODY_LIMIT"`
 	// ShutdownGrace is how long requests in flight may finish when the server stops.
@@ -91,6 +96,12 @@ type Server struct {
 	// DrainTimeout is how long it then waits for what it works on.
 	DrainTimeout time.Duration `key:"drainTimeout" env:"DRAIN_TIMEOUT"`
 }
+
+// OldEncryptionKeys are the keys of EncryptionKeysOld.
+func (s Server) OldEncryptionKeys() []string { return s.EncryptionKeysOld.list() }
+
+// OldJWTSecrets are the secrets of JWTSecretsOld.
+func (s Server) OldJWTSecrets() []string { return s.JWTSecretsOld.list() }
 
 // Database is where the records are.
 type Database struct {
@@ -207,47 +218,6 @@ type Sandbox struct {
 	Output    int64 `key:"output" env:"SANDBOX_OUTPUT"`
 	Processes int   `key:"processes" env:"SANDBOX_PROCESSES"`
 	OpenFiles int   `key:"openFiles" env:"SANDBOX_OPEN_FILES"`
-}
-
-// Model is the language model that agents ask, or are the models.
-type Model struct {
-	// Name is the provider's name of the model; without one there are no agents. With
-	// a File it is the name of the one that answers where none is named; empty for
-	// the file's first.
-	Name string `key:"name" env:"MODEL_NAME"`
-	// File describes several models, in the place of the settings below about one.
-	File string `key:"file" env:"MODEL_FILE"`
-	// Protocol is how the provider is spoken with: responses, chat or messages.
-	Protocol string `key:"protocol" env:"MODEL_PROTOCOL"`
-	BaseURL  string `key:"baseUrl" env:"MODEL_BASE_URL"`
-	APIKey   Secret `key:"apiKey" env:"MODEL_API_KEY"`
-	// Headers are sent with every request, each as "Name: value", separated by
-	// commas. They may hold keys.
-	Headers Secret `key:"headers" env:"MODEL_HEADERS"`
-	// MaxOutput is the most tokens of one answer; 0 leaves it to the provider.
-	MaxOutput int `key:"maxOutput" env:"MODEL_MAX_OUTPUT"`
-	// Retries is how often a refused request is sent again, Timeout the limit
-	// of one attempt, IdleTimeout that of its silence.
-	Retries     int           `key:"retries" env:"MODEL_RETRIES"`
-	Timeout     time.Duration `key:"timeout" env:"MODEL_TIMEOUT"`
-	IdleTimeout time.Duration `key:"idleTimeout" env:"MODEL_IDLE_TIMEOUT"`
-	// InputPrice and OutputPrice are credits for a million tokens.
-	InputPrice  Decimal `key:"inputPrice" env:"MODEL_INPUT_PRICE"`
-	OutputPrice Decimal `key:"outputPrice" env:"MODEL_OUTPUT_PRICE"`
-	// LogOutput writes the output of every response to the log, without the
-	// credentials that can be recognised in it.
-	LogOutput bool `key:"logOutput" env:"MODEL_LOG_OUTPUT"`
-}
-
-// HeaderMap is Headers by name.
-func (m Model) HeaderMap() map[string]string {
-	headers := map[string]string{}
-	for h := range strings.SplitSeq(m.Headers.Reveal(), ",") {
-		if name, value, found := strings.Cut(h, ":"); found {
-			headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		}
-	}
-	return headers
 }
 
 // Flat is the tools that programs call as plain functions.

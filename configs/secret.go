@@ -19,6 +19,18 @@ type Secret string
 // Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
+// list are the secrets of a text with commas between them.
+func (s Secret) list() []string {
+	if s == "" {
+		return nil
+	}
+	all := strings.Split(string(s), ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
 // String returns the placeholder.
 func (s Secret) String() string {
 	if s == "" {

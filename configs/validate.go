@@ -16,6 +16,8 @@ import (
 const (
 	// minSecret is what RFC 7518 asks of an HS256 key, in bytes.
 	minSecret = 32
+	// maxSecret is the longest that is taken in a list.
+	maxSecret = 256
 	// keyLength is the length of an AES-256 key, in bytes.
 	keyLength = 32
 	kib       = int64(1) << 10
@@ -114,6 +116,17 @@ func (l *loader) validateSecrets() {
 		key, err := hex.DecodeString(s.EncryptionKey.Reveal())
 		l.must(&s.EncryptionKey, err == nil && len(key) == keyLength,
 			"must be 64 hexadecimal digits; make them with: openssl rand -hex 32")
+	}
+	for _, old := range s.OldEncryptionKeys() {
+		key, err := hex.DecodeString(old)
+		l.must(&s.EncryptionKeysOld, err == nil && len(key) == keyLength, "must be keys of 64 hexadecimal digits, with commas between them")
+		l.must(&s.EncryptionKeysOld, !strings.EqualFold(old, s.EncryptionKey.Reveal()), "must not name the key of ENCRYPTION_KEY")
+		l.must(&s.EncryptionKeysOld, s.Mode != Production || !strings.EqualFold(old, developmentKey),
+			"must not name the development key, with which everybody could sign; in development mode, portico key rotate seals with another one")
+	}
+	for _, old := range s.OldJWTSecrets() {
+		l.must(&s.JWTSecretsOld, len(old) >= minSecret && len(old) <= maxSecret, "must be secrets of 32 to 256 characters, with commas between them")
+		l.must(&s.JWTSecretsOld, old != s.JWTSecret.Reveal(), "must not name the secret of JWT_SECRET")
 	}
 }
 

@@ -70,3 +70,29 @@ func TestNewRefusesBadKeys(t *testing.T) {
 		require.ErrorContains(t, err, "64 hexadecimal digits")
 	}
 }
+
+// A key is changed while values of the one before are there: they open, new ones are
+// the new key's, and it can be told which is which.
+func TestOldKeysOpenAndDoNotSeal(t *testing.T) {
+	t.Parallel()
+	first, second, third := strings.Repeat("0a", 32), strings.Repeat("0b", 32), strings.Repeat("0c", 32)
+	sealed := box(t, first).Seal([]byte("secret"))
+	both, err := secretbox.New(second, third, first)
+	require.NoError(t, err)
+	secret, key, err := both.Which(sealed)
+	require.NoError(t, err)
+	require.Equal(t, "secret", string(secret))
+	require.Equal(t, 2, key)
+
+	again := both.Seal(secret)
+	_, key, err = both.Which(again)
+	require.NoError(t, err)
+	require.Zero(t, key)
+	_, err = box(t, second).Open(again)
+	require.NoError(t, err)
+	_, err = box(t, first).Open(again)
+	require.ErrorContains(t, err, "another key")
+
+	_, err = secretbox.New(second, "00")
+	require.ErrorContains(t, err, "64 hexadecimal digits")
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account"
 )
 
@@ -58,7 +59,7 @@ func setup(t *testing.T, db *database.DB) bundle {
 	t.Helper()
 	c := &clock{now: database.Now()}
 	s := account.New(account.Deps{
-		DB: db, TokenSecret: secret, TokenLife: time.Hour, Logger: slog.New(slog.DiscardHandler), Now: c.Now,
+		DB: db, TokenKeys: signing.Keys{secret}, TokenLife: time.Hour, Logger: slog.New(slog.DiscardHandler), Now: c.Now,
 	}).Service
 	user := func(name string) actor.Actor {
 		u, err := s.CreateUser(t.Context(), name, name+"@example.com")

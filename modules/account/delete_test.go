@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account"
 )
 
@@ -32,7 +33,7 @@ func TestDeleteUser(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		s := account.New(account.Deps{DB: db, TokenSecret: secret, TokenLife: time.Hour}).Service
+		s := account.New(account.Deps{DB: db, TokenKeys: signing.Keys{secret}, TokenLife: time.Hour}).Service
 		anna, err := s.CreateUser(ctx, "anna", "")
 		require.NoError(t, err)
 		require.ErrorIs(t, s.DeleteUser(ctx, anna), account.ErrLastUser)
@@ -78,7 +79,7 @@ func TestDeleteUserSeesWhatIsBeingAdded(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres, nil)
 	ctx := t.Context()
-	s := account.New(account.Deps{DB: db, TokenSecret: secret, TokenLife: time.Hour}).Service
+	s := account.New(account.Deps{DB: db, TokenKeys: signing.Keys{secret}, TokenLife: time.Hour}).Service
 	anna, err := s.CreateUser(ctx, "anna", "")
 	require.NoError(t, err)
 	_, err = s.CreateUser(ctx, "ben", "")

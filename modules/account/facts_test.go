@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
 )
@@ -28,7 +29,7 @@ func process(t *testing.T, url string, listens bool, now func() time.Time) *acco
 		t.Cleanup(func() { _ = l.Stop(t.Context()) })
 	}
 	return account.New(account.Deps{
-		DB: db, TokenSecret: secret, TokenLife: time.Hour, Logger: slog.New(slog.DiscardHandler), Now: now, Wake: &hub,
+		DB: db, TokenKeys: signing.Keys{secret}, TokenLife: time.Hour, Logger: slog.New(slog.DiscardHandler), Now: now, Wake: &hub,
 	}).Service
 }
 
@@ -141,7 +142,7 @@ func TestADatabaseThatIsDownIsNoticedWithinASecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := account.New(account.Deps{DB: db, TokenSecret: secret, TokenLife: time.Hour, Logger: slog.New(slog.DiscardHandler), Now: c.Now, Wake: &hub}).Service
+	s := account.New(account.Deps{DB: db, TokenKeys: signing.Keys{secret}, TokenLife: time.Hour, Logger: slog.New(slog.DiscardHandler), Now: c.Now, Wake: &hub}).Service
 	u, err := s.CreateUser(t.Context(), "alice", "")
 	if err != nil {
 		t.Fatal(err)

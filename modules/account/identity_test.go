@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/account/hosttoken/hosttokentest"
@@ -55,7 +56,7 @@ func host(t *testing.T, db *database.DB, change func(h *account.Hosts)) hosted {
 	hosts := account.Hosts{Verifier: verifier, Subscriptions: h.plans}
 	change(&hosts)
 	h.Service = account.New(account.Deps{
-		DB: db, TokenSecret: secret, TokenLife: time.Hour, Hosts: hosts, Logger: slog.New(slog.NewTextHandler(h.log, nil)), Now: h.clock.Now,
+		DB: db, TokenKeys: signing.Keys{secret}, TokenLife: time.Hour, Hosts: hosts, Logger: slog.New(slog.NewTextHandler(h.log, nil)), Now: h.clock.Now,
 	}).Service
 	return h
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account/hosttoken"
 	"github.com/portico-run/portico/modules/account/login"
@@ -15,10 +16,10 @@ import (
 
 // Deps is what the module needs.
 type Deps struct {
-	DB          *database.DB
-	TokenSecret []byte        // signs session tokens
-	TokenLife   time.Duration // of a session token
-	Hosts       Hosts
+	DB        *database.DB
+	TokenKeys signing.Keys  // of session tokens
+	TokenLife time.Duration // of a session token
+	Hosts     Hosts
 	// Apps are access tokens of another authorization server; nil takes none.
 	Apps   AppTokens
 	Logger *slog.Logger
@@ -75,7 +76,7 @@ func New(d Deps) *Module {
 	}
 	sessions := login.New(login.Deps{DB: d.DB, Logger: d.Logger, Now: d.Now, Wake: d.Wake})
 	return &Module{Sessions: sessions, Service: &Service{
-		db: d.DB, sessions: sessions, tokenSecret: d.TokenSecret, tokenLife: d.TokenLife, hosts: d.Hosts, apps: d.Apps, logger: d.Logger, now: d.Now,
+		db: d.DB, sessions: sessions, tokenKeys: d.TokenKeys, tokenLife: d.TokenLife, hosts: d.Hosts, apps: d.Apps, logger: d.Logger, now: d.Now,
 		temporary: &temporaryKeys{}, unknown: &unknownPlans{}, facts: facts,
 	}}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account/login"
 )
 
@@ -24,18 +25,18 @@ type Sessions interface {
 
 // Service keeps users and keys.
 type Service struct {
-	db          *database.DB
-	sessions    Sessions
-	tokenSecret []byte
-	tokenLife   time.Duration
-	hosts       Hosts
-	apps        AppTokens // nil for none
-	logger      *slog.Logger
-	now         func() time.Time
-	rows        repository
-	temporary   *temporaryKeys
-	unknown     *unknownPlans
-	facts       facts
+	db        *database.DB
+	sessions  Sessions
+	tokenKeys signing.Keys
+	tokenLife time.Duration
+	hosts     Hosts
+	apps      AppTokens // nil for none
+	logger    *slog.Logger
+	now       func() time.Time
+	rows      repository
+	temporary *temporaryKeys
+	unknown   *unknownPlans
+	facts     facts
 }
 
 // touchEvery keeps a busy key from writing its row on every request.

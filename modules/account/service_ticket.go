@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/signing"
 )
 
 // TicketLife is how long a ticket lets its holder connect, any number of times. A
@@ -35,14 +34,14 @@ type ticket struct {
 // has found to be the actor's. It counts while the actor's credential does.
 func (s *Service) Ticket(a actor.Actor, runID string, version int) (text string, expires time.Time, err error) {
 	expires = s.now().Add(TicketLife)
-	key, err := s.ticketKey()
+	keys, err := s.ticketKeys()
 	if err != nil {
 		return "", expires, err
 	}
-	text, err = jwt.NewWithClaims(jwt.SigningMethodHS256, ticket{
+	text, err = keys.Token(ticket{
 		UID: a.UID, KeyID: a.KeyID, SessionID: a.SessionID, RunID: runID, Version: version,
 		RegisteredClaims: jwt.RegisteredClaims{ExpiresAt: jwt.NewNumericDate(expires)},
-	}).SignedString(key)
+	})
 	if err != nil {
 		return "", expires, fmt.Errorf("sign a ticket: %w", err)
 	}
@@ -50,13 +49,12 @@ func (s *Service) Ticket(a actor.Actor, runID string, version int) (text string,
 }
 
 func (s *Service) authenticateTicket(ctx context.Context, text string) (actor.Actor, error) {
-	key, err := s.ticketKey()
+	keys, err := s.ticketKeys()
 	if err != nil {
 		return actor.Actor{}, err
 	}
 	var t ticket
-	_, err = jwt.ParseWithClaims(text, &t, func(*jwt.Token) (any, error) { return key, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.now))
+	err = keys.Parse(text, &t, jwt.WithTimeFunc(s.now))
 	if err != nil || t.UID == "" || t.RunID == "" {
 		return actor.Actor{}, ErrBadTicket.With(err)
 	}
@@ -69,8 +67,6 @@ func (s *Service) authenticateTicket(ctx context.Context, text string) (actor.Ac
 	return who, nil
 }
 
-// ticketKey is a key of its own, so that a ticket is never taken for the token of a
+// ticketKeys are keys of their own, so that a ticket is never taken for the token of a
 // session, nor the other way round.
-func (s *Service) ticketKey() ([]byte, error) {
-	return hkdf.Key(sha256.New, s.tokenSecret, nil, "portico tickets", sha256.Size)
-}
+func (s *Service) ticketKeys() (signing.Keys, error) { return s.tokenKeys.For("portico tickets") }

@@ -43,7 +43,7 @@ func (s *Service) TokenLife() time.Duration { return s.tokenLife }
 
 func (s *Service) sign(c claims, until time.Time) (string, error) {
 	c.RegisteredClaims = jwt.RegisteredClaims{IssuedAt: jwt.NewNumericDate(s.now()), ExpiresAt: jwt.NewNumericDate(until)}
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(s.tokenSecret)
+	token, err := s.tokenKeys.Token(c)
 	if err != nil {
 		return "", fmt.Errorf("sign a session token: %w", err)
 	}
@@ -68,8 +68,7 @@ func (s *Service) authenticateToken(ctx context.Context, token string) (actor.Ac
 // about itself, and only for users that exist.
 func (s *Service) authenticateSession(ctx context.Context, token string) (actor.Actor, error) {
 	var c claims
-	_, err := jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return s.tokenSecret, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.now))
+	err := s.tokenKeys.Parse(token, &c, jwt.WithTimeFunc(s.now))
 	if err != nil || c.UID == "" {
 		return actor.Actor{}, ErrBadToken.With(err)
 	}

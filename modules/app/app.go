@@ -62,6 +62,7 @@ import (
 	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sdkbundle"
+	"github.com/portico-run/portico/modules/sealed"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/tool/function"
@@ -155,6 +156,8 @@ type App struct {
 	// invalid is what is wrong with the toolset files that were loaded.
 	invalid atomic.Pointer[[]file.Problem]
 	Console *console.Module
+	// Sealed changes the key that seals what is stored.
+	Sealed *sealed.Service
 }
 
 // Open connects to the database and wires the modules. It starts nothing that
@@ -183,7 +186,7 @@ func (a *App) Close() error {
 
 func (a *App) wire(ctx context.Context) error {
 	c := a.Config
-	box, err := secretbox.New(c.Server.EncryptionKey.Reveal())
+	box, err := secretbox.New(c.Server.EncryptionKey.Reveal(), c.Server.OldEncryptionKeys()...)
 	if err != nil {
 		return err
 	}
@@ -256,6 +259,7 @@ func (a *App) programs() *program.Module {
 }
 
 func (a *App) register(box *secretbox.Box) {
+	a.Sealed = sealed.New(sealed.Deps{DB: a.DB, Box: box})
 	a.Clients, a.OpenAI = a.mcpServer(box), a.openAI(box)
 	messages := a.anthropic()
 	for _, m := range []interface{ Register(api *httpapi.API) }{
@@ -332,7 +336,7 @@ func (a *App) resources() *resource.Resolver {
 func (a *App) files() (*drive.Module, error) {
 	c := a.Config
 	return drive.New(drive.Deps{
-		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Elsewhere: session.Stored, Secret: []byte(c.Server.EncryptionKey.Reveal()),
+		DB: a.DB, Objects: a.Objects, Canvases: a.Runs.Service, Elsewhere: session.Stored, Keys: serverKeys(c),
 		Settings: drive.Settings{
 			MaxFile: c.Drive.MaxFile, Quota: c.Drive.Quota, Endpoint: c.Server.Endpoint, LinkLife: time.Duration(c.Drive.PresignExpiry) * time.Second,
 		},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account"
 )
 
@@ -22,7 +23,7 @@ const secretFile = "jwt-secret"
 const minTokenSecret = 32
 
 func (a *App) accounts() (*account.Module, error) {
-	secret, err := tokenSecret(a.Config)
+	keys, err := tokenKeys(a.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +32,30 @@ func (a *App) accounts() (*account.Module, error) {
 		return nil, err
 	}
 	return account.New(account.Deps{
-		DB: a.DB, TokenSecret: secret, TokenLife: a.Config.Server.JWTExpiration, Hosts: hosts, Apps: a.appTokens(), Logger: a.Logger, Wake: a.Hub,
+		DB: a.DB, TokenKeys: keys, TokenLife: a.Config.Server.JWTExpiration, Hosts: hosts, Apps: a.appTokens(), Logger: a.Logger, Wake: a.Hub,
 	}), nil
+}
+
+// tokenKeys are those of session tokens: the secret, and old ones.
+func tokenKeys(c *configs.Config) (signing.Keys, error) {
+	secret, err := tokenSecret(c)
+	if err != nil {
+		return nil, err
+	}
+	return keysOf(secret, c.Server.OldJWTSecrets()), nil
+}
+
+// serverKeys are those that the keys of other tokens are made of.
+func serverKeys(c *configs.Config) signing.Keys {
+	return keysOf([]byte(c.Server.EncryptionKey.Reveal()), c.Server.OldEncryptionKeys())
+}
+
+func keysOf(first []byte, old []string) signing.Keys {
+	keys := signing.Keys{first}
+	for _, k := range old {
+		keys = append(keys, []byte(k))
+	}
+	return keys
 }
 
 // tokenSecret signs session tokens.

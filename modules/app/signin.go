@@ -2,9 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"fmt"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/money"
@@ -16,21 +13,20 @@ import (
 )
 
 func (a *App) signIn() (*signin.Module, error) {
-	secret, err := tokenSecret(a.Config)
+	keys, err := tokenKeys(a.Config)
 	if err != nil {
 		return nil, err
 	}
 	// A key of its own: what it signs is never taken for the token of a session.
-	key, err := hkdf.Key(sha256.New, secret, nil, "portico oidc", sha256.Size)
-	if err != nil {
-		return nil, fmt.Errorf("key of sign-ins: %w", err)
+	if keys, err = keys.For("portico oidc"); err != nil {
+		return nil, err
 	}
 	c := a.Config.SignIn
 	return signin.New(signin.Deps{
 		DB: a.DB, Accounts: a.Accounts, Runs: versions{a.Runs.Service}, Logger: a.Logger,
 		Settings: signin.Settings{
 			Endpoint: a.Config.Server.Endpoint, SignUp: signin.SignUp(c.SignUp), LinkEmail: c.OIDC.LinkEmail,
-			OIDC: oidc.Settings{Issuer: c.OIDC.Issuer, ClientID: c.OIDC.ClientID, Secret: c.OIDC.Secret.Reveal(), Key: key},
+			OIDC: oidc.Settings{Issuer: c.OIDC.Issuer, ClientID: c.OIDC.ClientID, Secret: c.OIDC.Secret.Reveal(), Keys: keys},
 		},
 	}), nil
 }

@@ -57,6 +57,7 @@ func stable(text string) string {
 		{`"modified": (true|false)`, `"modified": false`},
 		{`\d+ of \d+ migrations`, "11 of 11 migrations"},
 		{`(?s),\n  \{\n    "version": (?:[3-9]|\d\d+),\n    "name": "\d{4}_.*?\n  \}`, ""}, // two migrations show the shape
+		{`,\n  \{\n    "table": "[^}]*\}`, ""},                                             // one column shows the shape
 		{`http://127(\.\d+){3}:\d+`, "http://127.0.0.1:5801"},
 	} {
 		text = regexp.MustCompile(r.form).ReplaceAllString(text, r.with)
@@ -79,6 +80,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"key", "list", "--user", "anna"},
 		{"key", "show", key[0]},
 		{"key", "model", key[0], "small"},
+		{"key", "rotate"},
 		{"key", "delete", key[0], "--yes"},
 		{"toolset", "apply", "--file", "../../configs/toolsets"},
 		{"toolset", "list"},

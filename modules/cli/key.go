@@ -61,7 +61,7 @@ func (c *cli) key() *cobra.Command {
 				},
 			}, err
 		})
-	return c.Group("key", "API keys", c.keyCreate(), c.keyList(), show, c.keyModel(), remove)
+	return c.Group("key", "API keys, and the key that seals what is stored", c.keyCreate(), c.keyList(), show, c.keyModel(), c.keyRotate(), remove)
 }
 
 func (c *cli) keyModel() *cobra.Command {

@@ -18,6 +18,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/internal/table"
 	"github.com/portico-run/portico/modules/drive"
 )
@@ -70,7 +71,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	require.NoError(t, err)
 	f := &fixture{objects: &broken{Store: folder}, now: database.Now()}
 	m, err := drive.New(drive.Deps{
-		DB: db, Objects: f.objects, Canvases: canvases{}, Secret: []byte("secret"),
+		DB: db, Objects: f.objects, Canvases: canvases{}, Keys: signing.Keys{[]byte("secret")},
 		Settings: drive.Settings{MaxFile: 1000, Quota: 2500, Endpoint: "http://portico", LinkLife: time.Minute},
 		Now:      func() time.Time { return f.now },
 	})

@@ -35,9 +35,9 @@ func (s *Service) Link(ctx context.Context, a actor.Actor, fileID string, life t
 		life = s.settings.LinkLife
 	}
 	expires := s.now().Add(life).Truncate(time.Second)
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+	token, err := s.linkKeys.Token(jwt.RegisteredClaims{
 		Subject: a.UID, ID: f.FileID, Audience: jwt.ClaimStrings{linkAudience}, ExpiresAt: jwt.NewNumericDate(expires),
-	}).SignedString(s.linkKey)
+	})
 	if err != nil {
 		return Link{}, err
 	}
@@ -47,8 +47,7 @@ func (s *Service) Link(ctx context.Context, a actor.Actor, fileID string, life t
 // Follow opens the file of a link, whoever has it.
 func (s *Service) Follow(ctx context.Context, token string) (File, io.ReadSeekCloser, error) {
 	var claims jwt.RegisteredClaims
-	_, err := jwt.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return s.linkKey, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithAudience(linkAudience), jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.now))
+	err := s.linkKeys.Parse(token, &claims, jwt.WithAudience(linkAudience), jwt.WithTimeFunc(s.now))
 	if err != nil {
 		return File{}, nil, ErrLink.Do("Ask for a new one.").With(err)
 	}

@@ -2,9 +2,6 @@ package drive
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -13,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/signing"
 )
 
 // Canvases says whose a canvas is, and takes it away.
@@ -50,9 +48,9 @@ type Deps struct {
 	// not of this module; nil for none.
 	Elsewhere func(h database.Handle, uid string) (int64, error)
 	Settings  Settings
-	// Secret signs links.
-	Secret []byte
-	Now    func() time.Time
+	// Keys are those that the keys of links are made of.
+	Keys signing.Keys
+	Now  func() time.Time
 }
 
 // Module is the wired package.
@@ -64,12 +62,12 @@ func New(d Deps) (*Module, error) {
 		d.Now = d.DB.Now
 	}
 	// The server's key encrypts; links get one of their own.
-	key, err := hkdf.Key(sha256.New, d.Secret, nil, "portico drive links", sha256.Size)
+	keys, err := d.Keys.For("portico drive links")
 	if err != nil {
-		return nil, fmt.Errorf("key of links: %w", err)
+		return nil, err
 	}
 	return &Module{Service: &Service{
-		db: d.DB, objects: d.Objects, canvases: d.Canvases, tables: d.Tables, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKey: key,
+		db: d.DB, objects: d.Objects, canvases: d.Canvases, tables: d.Tables, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKeys: keys,
 	}}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/signing"
 )
 
 // Service keeps files.
@@ -23,7 +24,7 @@ type Service struct {
 	settings  Settings
 	now       func() time.Time
 	rows      repository
-	linkKey   []byte
+	linkKeys  signing.Keys
 }
 
 // List returns the files of a canvas, or all of the caller's when canvasID is

@@ -22,6 +22,7 @@ import (
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/secretbox"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/account/authserver"
 )
@@ -75,7 +76,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	require.NoError(t, err)
 	f := &fixture{db: db, now: database.Now(), web: &web{pages: map[string]string{document: describe(document, callback)}}}
 	now := func() time.Time { return f.now }
-	accounts := account.New(account.Deps{DB: db, Logger: slog.New(slog.DiscardHandler), TokenSecret: []byte(strings.Repeat("s", 32)), Now: now})
+	accounts := account.New(account.Deps{DB: db, Logger: slog.New(slog.DiscardHandler), TokenKeys: signing.Keys{[]byte(strings.Repeat("s", 32))}, Now: now})
 	f.Service = authserver.New(authserver.Deps{
 		DB: db, Accounts: accounts.Service, Box: box, Fetch: f.web, Logger: slog.New(slog.DiscardHandler), Now: now,
 		Settings: authserver.Settings{Endpoint: "https://portico.example.com", Resource: "/mcp/oauth", Consent: "/console/authorize"},
@@ -271,7 +272,7 @@ func TestScopesOfAppsOnlyNarrow(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
-		accounts := account.New(account.Deps{DB: db, Logger: slog.New(slog.DiscardHandler), TokenSecret: []byte(strings.Repeat("s", 32)), Now: func() time.Time { return f.now }})
+		accounts := account.New(account.Deps{DB: db, Logger: slog.New(slog.DiscardHandler), TokenKeys: signing.Keys{[]byte(strings.Repeat("s", 32))}, Now: func() time.Time { return f.now }})
 		may := func(tokens authserver.Tokens) {
 			t.Helper()
 			who, err := accounts.Service.Authenticate(t.Context(), httpapi.Credentials{APIKey: tokens.Access})

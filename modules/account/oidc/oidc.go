@@ -15,6 +15,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/oauth2"
+
+	"github.com/portico-run/portico/internal/signing"
 )
 
 // Settings say which provider is asked.
@@ -22,9 +24,9 @@ type Settings struct {
 	Issuer, ClientID, Secret string
 	// Redirect is where the provider sends people back to.
 	Redirect string
-	// Key signs what a browser keeps meanwhile.
-	Key []byte
-	Now func() time.Time
+	// Keys sign what a browser keeps meanwhile.
+	Keys signing.Keys
+	Now  func() time.Time
 }
 
 // FlowLife is how long somebody may take at the provider.
@@ -114,7 +116,7 @@ func (p *Provider) Begin(ctx context.Context, next, invite string) (address, kep
 	}
 	f := Flow{Next: next, Invite: invite, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
 	f.ExpiresAt = jwt.NewNumericDate(p.settings.Now().Add(FlowLife))
-	kept, err = jwt.NewWithClaims(jwt.SigningMethodHS256, f).SignedString(p.settings.Key)
+	kept, err = p.settings.Keys.Token(f)
 	if err != nil {
 		return "", "", fmt.Errorf("sign a flow: %w", err)
 	}
@@ -126,8 +128,7 @@ func (p *Provider) Begin(ctx context.Context, next, invite string) (address, kep
 // code that it brought. Any error is a reason to let nobody in.
 func (p *Provider) Complete(ctx context.Context, kept, state, code string) (Person, Flow, error) {
 	var f Flow
-	_, err := jwt.ParseWithClaims(kept, &f, func(*jwt.Token) (any, error) { return p.settings.Key, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(p.settings.Now))
+	err := p.settings.Keys.Parse(kept, &f, jwt.WithTimeFunc(p.settings.Now))
 	if err != nil {
 		return Person{}, Flow{}, fmt.Errorf("what the browser kept is not good: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/account/signin"
 	"github.com/portico-run/portico/modules/run"
@@ -72,7 +73,7 @@ type fixture struct {
 func setup(t *testing.T, db *database.DB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, db: db, clock: &clock{now: database.Now()}, runs: &runs{}}
-	f.accounts = account.New(account.Deps{DB: db, TokenSecret: secret, TokenLife: 24 * time.Hour, Logger: quiet(), Now: f.clock.Now})
+	f.accounts = account.New(account.Deps{DB: db, TokenKeys: signing.Keys{secret}, TokenLife: 24 * time.Hour, Logger: quiet(), Now: f.clock.Now})
 	*f = *f.with(signin.Settings{Endpoint: "http://localhost:5800"})
 	f.alice, f.bob = f.user("alice"), f.user("bob")
 	f.runs.owner = f.alice.UID

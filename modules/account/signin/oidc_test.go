@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account/oidc"
 	"github.com/portico-run/portico/modules/account/oidc/oidctest"
 	"github.com/portico-run/portico/modules/account/signin"
@@ -83,7 +84,7 @@ func withProvider(f *fixture, rule signin.SignUp, link bool) (*fixture, *oidctes
 	p := oidctest.Start(f.t, oidcEndpoint+"/v1/auth/oidc/callback")
 	f = f.with(signin.Settings{
 		Endpoint: oidcEndpoint, SignUp: rule, LinkEmail: link,
-		OIDC: oidc.Settings{Issuer: p.Issuer, ClientID: oidctest.ClientID, Secret: oidctest.Secret, Key: secret},
+		OIDC: oidc.Settings{Issuer: p.Issuer, ClientID: oidctest.ClientID, Secret: oidctest.Secret, Keys: signing.Keys{secret}},
 	})
 	return f, p, func() *browser { return &browser{t: f.t, f: f, cookies: map[string]string{}} }
 }

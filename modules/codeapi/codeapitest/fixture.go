@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/codeapi"
 	"github.com/portico-run/portico/modules/codeapi/execution"
 	"github.com/portico-run/portico/modules/codeapi/session"
@@ -70,7 +71,7 @@ func New(t *testing.T, db *database.DB, o Options) *Fixture {
 	settings := codeapi.Settings{
 		Errors: codeapi.ErrorsAuto, SessionLife: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12,
 		Programs: execution.Settings{
-			Owner: "proc-test", Secret: []byte("secret"), Timeout: time.Minute, MinTimeout: time.Second, MaxTimeout: time.Minute, Idle: time.Minute,
+			Owner: "proc-test", Keys: signing.Keys{[]byte("secret")}, Timeout: time.Minute, MinTimeout: time.Second, MaxTimeout: time.Minute, Idle: time.Minute,
 			MaxRounds: 3, MaxCalls: 10, MaxTools: 5, MaxResult: 1 << 10, MaxState: 1 << 11,
 		},
 	}

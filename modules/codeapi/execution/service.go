@@ -5,14 +5,12 @@ package execution
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -41,8 +39,8 @@ type Observer interface {
 type Settings struct {
 	// Owner names this process; it holds the programs it pauses.
 	Owner string
-	// Secret signs continuation tokens.
-	Secret []byte
+	// Keys are those that the keys of continuation tokens are made of.
+	Keys signing.Keys
 	// Timeout is the limit of a program that names none, MinTimeout and
 	// MaxTimeout what it may name. The clock stands while a program is paused.
 	Timeout, MinTimeout, MaxTimeout time.Duration
@@ -88,13 +86,13 @@ type Service struct {
 // New returns a service that runs nothing.
 func New(d Deps) (*Service, error) {
 	// The server's key encrypts; tokens get one of their own.
-	key, err := hkdf.Key(sha256.New, d.Settings.Secret, nil, "portico continuation tokens", sha256.Size)
+	keys, err := d.Settings.Keys.For("portico continuation tokens")
 	if err != nil {
-		return nil, fmt.Errorf("key of continuation tokens: %w", err)
+		return nil, err
 	}
 	return &Service{
 		db: d.DB, sessions: d.Sessions, sandbox: d.Sandbox, programs: d.Programs, observer: d.Observer, settings: d.Settings,
-		logger: d.Logger, now: d.Now, tokens: tokens{key: key}, paused: newPaused(),
+		logger: d.Logger, now: d.Now, tokens: tokens{keys: keys}, paused: newPaused(),
 	}, nil
 }
 

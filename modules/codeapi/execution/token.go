@@ -1,14 +1,13 @@
 package execution
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/signing"
 )
 
 // Refusals of continuation tokens.
@@ -32,13 +31,7 @@ type ticket struct {
 }
 
 // tokens signs and reads continuation tokens.
-type tokens struct{ key []byte }
-
-func (t tokens) sign(payload string) string {
-	mac := hmac.New(sha256.New, t.key)
-	mac.Write([]byte(payload))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
+type tokens struct{ keys signing.Keys }
 
 func (t tokens) issue(k ticket) (string, error) {
 	text, err := json.Marshal(k)
@@ -46,13 +39,14 @@ func (t tokens) issue(k ticket) (string, error) {
 		return "", err
 	}
 	payload := base64.RawURLEncoding.EncodeToString(text)
-	return payload + "." + t.sign(payload), nil
+	return payload + "." + base64.RawURLEncoding.EncodeToString(t.keys.Sum(payload)), nil
 }
 
 // read checks a token's signature, owner and time, in this order.
 func (t tokens) read(token, uid string, now time.Time) (ticket, error) {
 	payload, signature, ok := strings.Cut(token, ".")
-	if !ok || !hmac.Equal([]byte(signature), []byte(t.sign(payload))) {
+	signed, err := base64.RawURLEncoding.Strict().DecodeString(signature)
+	if !ok || err != nil || !t.keys.Signed(payload, signed) {
 		return ticket{}, ErrTokenInvalid.Do("Send the continuation_token of the last answer, unchanged.")
 	}
 	var k ticket

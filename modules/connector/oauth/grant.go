@@ -103,8 +103,14 @@ func (s *Service) renew(ctx context.Context, of Target, k key, g grant) (grant, 
 				return s.exchangeRefresh(context.WithoutCancel(ctx), of, k, g)
 			}
 			now, err := s.read(ctx, k)
-			if err != nil || now.none() || *now.row.Tokens != *g.row.Tokens {
+			if err != nil || now.none() {
 				return now, err
+			}
+			if *now.row.Tokens != *g.row.Tokens {
+				if !now.ended(s.now()) {
+					return now, nil
+				}
+				g = now // the same ones, sealed with another key meanwhile
 			}
 			if err := s.wait(ctx, refreshLook); err != nil {
 				return grant{}, err
