@@ -43,6 +43,7 @@ import (
 	"github.com/portico-run/portico/modules/connector/oauth/connect"
 	"github.com/portico-run/portico/modules/console"
 	"github.com/portico-run/portico/modules/drive"
+	"github.com/portico-run/portico/modules/erasure"
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/answer"
 	"github.com/portico-run/portico/modules/knowledge/fetch"
@@ -156,6 +157,8 @@ type App struct {
 	// invalid is what is wrong with the toolset files that were loaded.
 	invalid atomic.Pointer[[]file.Problem]
 	Console *console.Module
+	// Users erases them.
+	Users *erasure.Service
 	// Sealed changes the key that seals what is stored.
 	Sealed *sealed.Service
 }
@@ -260,6 +263,7 @@ func (a *App) programs() *program.Module {
 
 func (a *App) register(box *secretbox.Box) {
 	a.Sealed = sealed.New(sealed.Deps{DB: a.DB, Box: box})
+	a.Users = a.erasure()
 	a.Clients, a.OpenAI = a.mcpServer(box), a.openAI(box)
 	messages := a.anthropic()
 	for _, m := range []interface{ Register(api *httpapi.API) }{

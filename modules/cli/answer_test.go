@@ -128,6 +128,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"ptc", "explain", "--uid", "u-1", "--toolsets", "demo"},
 		{"user", "create", "ben", "--email", "ben@example.com"},
 		{"user", "delete", "ben", "--yes"},
+		{"user", "erase", "carl", "--yes"},
 		{"node", "list"},
 		{"node", "drain", "proc-1"},
 		{"migrate", "up"},
@@ -199,6 +200,7 @@ func TestAnswersForScriptsKeepTheirShape(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(good(t, env, "run", "list", "--user", "admin", "--json")), &runs))
 	require.Len(t, runs, 1)
 	good(t, env, "user", "create", "anna", "--email", "anna@example.com")
+	good(t, env, "user", "create", "carl")
 	compare := func(args []string, out string) {
 		t.Helper()
 		require.True(t, json.Valid([]byte(out)), "%v: %s", args, out)

@@ -69,7 +69,7 @@ func (u userBody) origin() string {
 }
 
 func (c *cli) user() *cobra.Command {
-	return c.Group("user", "Users", c.userCreate(), c.userList(), c.userShow(), c.userDelete(), c.userToken(),
+	return c.Group("user", "Users", c.userCreate(), c.userList(), c.userShow(), c.userDelete(), c.userErase(), c.userToken(),
 		c.userRole(), c.userPassword(), c.userInvite(),
 		c.disable(shell.Spec{Use: "disable NAME", Short: "Refuse every credential of a user", Example: "portico user disable anna"}, true),
 		c.disable(shell.Spec{Use: "enable NAME", Short: "Take the credentials of a disabled user again", Example: "portico user enable anna"}, false))

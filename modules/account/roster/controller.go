@@ -178,3 +178,18 @@ func (m *Module) grant(ctx context.Context, who actor.Actor, in *grantUserInput)
 	left, err := m.deps.Credits.Balance(ctx, in.UID)
 	return userBalanceBody{left}, err
 }
+
+type erasedBody struct {
+	Rows    int64 `json:"rows" doc:"How many rows were deleted, or lost what was personal in them" example:"112"`
+	Objects int64 `json:"objects" doc:"How many files and results were deleted from the object storage" example:"3"`
+}
+
+var errYourself = errs.New(errs.Conflict, "You cannot erase yourself.").Do("Ask another administrator, or the operator.")
+
+func (m *Module) erase(ctx context.Context, who actor.Actor, in *oneUserInput) (erasedBody, error) {
+	if in.UID == who.UID {
+		return erasedBody{}, errYourself
+	}
+	rows, objects, err := m.deps.Erasure.Erase(ctx, who, in.UID)
+	return erasedBody{rows, objects}, err
+}

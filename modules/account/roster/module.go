@@ -39,12 +39,19 @@ type Passwords interface {
 	SetPassword(ctx context.Context, by actor.Actor, uid, password string) error
 }
 
+// Erasure takes everything of a user's away.
+type Erasure interface {
+	// Erase returns how many rows and objects were erased.
+	Erase(ctx context.Context, by actor.Actor, uid string) (rows, objects int64, err error)
+}
+
 // Deps is what the module needs.
 type Deps struct {
 	DB        *database.DB
 	Accounts  *account.Service
 	Passwords Passwords
 	Credits   Credits
+	Erasure   Erasure
 	Now       func() time.Time
 }
 
@@ -70,6 +77,10 @@ func (m *Module) Register(api *httpapi.API) {
 	httpapi.Register(api, op("create-user", http.MethodPost, path, "Create a user", errs.Conflict), m.create)
 	httpapi.Register(api, op("get-user", http.MethodGet, onePath, "A user, with their keys, credits and plan", errs.AccountMissing), m.get)
 	httpapi.Register(api, op("change-user", http.MethodPatch, onePath, "Disable a user, or change their role, plan or password", errs.AccountMissing, errs.NotFound, errs.Conflict), m.change)
+	erase := op("erase-user", http.MethodDelete, onePath, "Erase a user, with everything that is theirs", errs.AccountMissing, errs.Conflict)
+	erase.Description = "Their credentials are refused first, then their work is ended, then it is deleted: files, runs, calls, credentials, keys. " +
+		"What stays are amounts and dates of credits, and that something was done, under the user's id. It may take long, and may be repeated at any time. It cannot be undone."
+	httpapi.Register(api, erase, m.erase)
 	httpapi.Register(api, op("grant-user-credits", http.MethodPost, onePath+"/credits", "Give credits to a user", errs.AccountMissing, errs.Conflict), m.grant)
 }
 
