@@ -1,5 +1,27 @@
 package oauth
 
+import (
+	"context"
+
+	"github.com/portico-run/portico/internal/actor"
+)
+
+// RenewAfter refreshes the tokens of a user's as they were before something happened.
+func RenewAfter(ctx context.Context, s *Service, a actor.Actor, name string, between func()) (ended bool, err error) {
+	of, err := s.kind.Targets.Find(ctx, a, name)
+	if err != nil {
+		return false, err
+	}
+	k := key{a.UID, of.ID}
+	g, err := s.read(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	between()
+	g, err = s.renew(ctx, of, k, g)
+	return g.ended(s.now()), err
+}
+
 // Rows are the tables of this package, as they are written.
 func Rows() []any {
 	return []any{serverGrant{}, serverFlow{}, toolsetGrant{}, toolsetFlow{}, clientRow{}}

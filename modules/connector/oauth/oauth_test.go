@@ -18,7 +18,9 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/wake"
+	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/connector/mcp/authorize"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
 	"github.com/portico-run/portico/modules/connector/oauth"
@@ -307,6 +309,30 @@ func TestTokensAreRefreshedOnce(t *testing.T) {
 		var stored string
 		require.NoError(t, database.Unscoped(db.Read(t.Context())).Raw(`SELECT version FROM mcp_credentials`).Scan(&stored).Error)
 		require.True(t, strings.HasSuffix(of.Version, stored), "a new token is the same connection")
+	})
+}
+
+// Tokens that are sealed with another key meanwhile are refreshed all the same.
+func TestTokensThatWereSealedAgainAreRefreshed(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := oauthtest.Start(t, oauthtest.Settings{})
+		p := start(t, db, nil)
+		p.add(t, s)
+		p.connect(t, s, anna)
+		p.later(2 * time.Hour)
+		ended, err := oauth.RenewAfter(t.Context(), p.Service, anna, "docs", func() {
+			old, err := secretbox.New(strings.Repeat("0a", 32))
+			require.NoError(t, err)
+			var sealed string
+			require.NoError(t, database.Unscoped(db.Read(t.Context())).Raw("SELECT tokens FROM mcp_credentials").Scan(&sealed).Error)
+			secret, err := old.Open(sealed)
+			require.NoError(t, err)
+			connectortest.Exec(t, db, "UPDATE mcp_credentials SET tokens = ?", old.Seal(secret))
+		})
+		require.NoError(t, err)
+		require.False(t, ended)
+		require.Equal(t, 1, s.Count("refresh"))
 	})
 }
 
