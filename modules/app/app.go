@@ -157,8 +157,7 @@ type App struct {
 	// invalid is what is wrong with the toolset files that were loaded.
 	invalid atomic.Pointer[[]file.Problem]
 	Console *console.Module
-	// Users erases them.
-	Users *erasure.Service
+	users   *erasure.Service // erases them
 	// Sealed changes the key that seals what is stored.
 	Sealed *sealed.Service
 }
@@ -263,7 +262,7 @@ func (a *App) programs() *program.Module {
 
 func (a *App) register(box *secretbox.Box) {
 	a.Sealed = sealed.New(sealed.Deps{DB: a.DB, Box: box})
-	a.Users = a.erasure()
+	a.users = a.erasure()
 	a.Clients, a.OpenAI = a.mcpServer(box), a.openAI(box)
 	messages := a.anthropic()
 	for _, m := range []interface{ Register(api *httpapi.API) }{

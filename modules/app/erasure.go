@@ -42,10 +42,22 @@ func (g goingOn) Refuse(ctx context.Context, uid, callID string) error {
 }
 
 // eraser is how administrators erase users.
-type eraser struct{ users *erasure.Service }
+type eraser struct{ app *App }
 
 // Erase implements roster.Erasure.
 func (e eraser) Erase(ctx context.Context, by actor.Actor, uid string) (rows, objects int64, err error) {
-	r, err := e.users.Erase(ctx, by, uid)
+	r, err := e.app.Erase(ctx, by, uid)
 	return r.Rows, r.Objects, err
+}
+
+// Erase takes everything of a user's away. It refuses the user that callers without a
+// credential are.
+func (a *App) Erase(ctx context.Context, by actor.Actor, uid string) (erasure.Report, error) {
+	if c := a.Config.CodeAPI; !c.Auth {
+		u, err := a.Accounts.Service.UserByName(ctx, c.User)
+		if err == nil && u.UID == uid {
+			return erasure.Report{}, errs.Newf(errs.Conflict, "User %s is CODEAPI_USER: callers without a credential are this user.", u.Name).Do("Set another CODEAPI_USER before.")
+		}
+	}
+	return a.users.Erase(ctx, by, uid)
 }

@@ -41,7 +41,7 @@ func (v versions) Version(ctx context.Context, a actor.Actor, runID string, vers
 }
 
 func (a *App) roster() *roster.Module {
-	return roster.New(roster.Deps{DB: a.DB, Accounts: a.Accounts.Service, Passwords: a.SignIn.Service, Credits: purse{a.Credits.Service}, Erasure: eraser{a.Users}})
+	return roster.New(roster.Deps{DB: a.DB, Accounts: a.Accounts.Service, Passwords: a.SignIn.Service, Credits: purse{a.Credits.Service}, Erasure: eraser{a}})
 }
 
 // purse is what administrators do about the credits of users.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
@@ -22,9 +21,6 @@ func (c *cli) userErase() *cobra.Command {
 		u, err := anyUser(ctx, a, name)
 		if err != nil {
 			return shell.Doomed{}, err
-		}
-		if api := a.Config.CodeAPI; !api.Auth && api.User == u.Name {
-			return shell.Doomed{}, errs.Newf(errs.Conflict, "User %s is CODEAPI_USER: callers without a credential are this user.", u.Name).Do("Set another CODEAPI_USER before.")
 		}
 		users, err := a.Accounts.Service.Users(ctx)
 		if err == nil && len(users) == 1 {
@@ -42,7 +38,7 @@ func (c *cli) userErase() *cobra.Command {
 			d.Along = append(d.Along, fmt.Sprintf("%s: %d", h.What, h.Count))
 		}
 		d.Delete = func(ctx context.Context) error {
-			_, err := a.Users.Erase(ctx, operator(), u.UID)
+			_, err := a.Erase(ctx, operator(), u.UID)
 			return err
 		}
 		return d, nil

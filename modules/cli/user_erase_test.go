@@ -25,6 +25,7 @@ func TestAUserIsErased(t *testing.T) {
 		require.Contains(t, list, "user.erase")
 		good(t, env, "user", "erase", uid, "--yes")
 		good(t, env, "credit", "verify")
+		refusedTo(t, append(env, "CODEAPI_AUTH=false", "CODEAPI_USER=ben"), "User ben is CODEAPI_USER", "user", "erase", "ben", "--yes")
 		code, _, _ := portico(t, env, "user", "erase", "anna", "--yes")
 		require.Equal(t, 3, code)
 	})
