@@ -85,7 +85,6 @@ type Service struct {
 
 // New returns a service that runs nothing.
 func New(d Deps) (*Service, error) {
-	// The server's key encrypts; tokens get one of their own.
 	keys, err := d.Settings.Keys.For("portico continuation tokens")
 	if err != nil {
 		return nil, err
