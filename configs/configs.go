@@ -46,6 +46,7 @@ type Config struct {
 	Console       Console       `key:"console"`
 	Demo          Demo          `key:"demo"`
 	Log           Log           `key:"log"`
+	Admin         Admin         `key:"admin"`
 
 	// Warnings are sentences for the operator about settings that work but
 	// should not stay so.

@@ -62,6 +62,8 @@ func texts() map[string][]string {
 		"SANDBOX_S3LIB_PATH_PREFIX": names,
 		"SANDBOX_S3LIB_HASH":        names,
 		"BILLING_FREE_TOOLSETS":     append([]string{"negative", "huge"}, names...),
+		// Of at least 32 characters, which only one of these has.
+		"PORTICO_ADMIN_TOKEN": append([]string{"separators", "hexadecimal", "binary float", "exponent", "over a double", "negative", "not a number", "infinite", "many decimals", "nearly a bool"}, names...),
 		// Names of modules: "NaN" is one.
 		"SANDBOX_PRELOAD": append([]string{"separators", "hexadecimal", "binary float", "exponent", "over a double", "negative", "huge", "many decimals"}, names...),
 	}

@@ -83,6 +83,8 @@ type Options struct {
 	Config  *configs.Config
 	Environ map[string]string
 	Logger  *slog.Logger
+	// Level is that of the logger, for operators to change; nil if it is fixed.
+	Level *slog.LevelVar
 	// Connectors are kinds of toolsets besides those of this server.
 	Connectors []tool.Connector
 	// Functions are tools of the server's own besides those that it has, and in

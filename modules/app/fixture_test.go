@@ -81,7 +81,11 @@ func serveOptions(t testing.TB, env []string, o app.Options) *instance {
 	require.NoError(t, err)
 	log := &buffer{}
 	o.Config, o.Environ = c, apptest.Values(env)
-	o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var level slog.Leveler = slog.LevelDebug
+	if o.Level != nil {
+		level = o.Level
+	}
+	o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
 	a, err := app.Open(t.Context(), o)
 	require.NoError(t, err)
 	key, err := a.Prepare(t.Context())

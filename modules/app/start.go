@@ -11,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/lifecycle"
+	"github.com/portico-run/portico/internal/telemetry/operator"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/connector/mcp/describe"
@@ -46,6 +47,8 @@ type Serving struct {
 	app    *App
 	group  lifecycle.Group
 	server *server
+	// operator is nil without an address for operators.
+	operator *operator.Server
 }
 
 // Addr is where it answers.
@@ -64,6 +67,10 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 		return nil, err
 	}
 	s := &Serving{app: a, server: &server{handler: httpapi.Forwarded(c.Server.TrustedProxies, pages), listen: c.Server.Listen, grace: c.Server.ShutdownGrace, drain: a.drain, enter: a.ending.door.Enter, logger: a.Logger}}
+	if c.Admin.Listen != "" {
+		s.operator = operator.New(operator.Deps{Listen: c.Admin.Listen, Token: c.Admin.Token.Reveal(), Level: a.Level, Metrics: a.Metrics.Handler(), Logger: a.Logger})
+		s.group.Add("the server for operators", s.operator) // first, to look into a start or a stop that takes long
+	}
 	if c.Demo.Enabled {
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}

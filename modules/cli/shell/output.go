@@ -14,17 +14,19 @@ import (
 )
 
 // logger logs to standard error. Commands raise the level, so that their
-// output is what they are asked for.
-func (c *Shell) logger(l configs.Log, least slog.Level) *slog.Logger {
+// output is what they are asked for. The level may change later.
+func (c *Shell) logger(l configs.Log, least slog.Level) (*slog.Logger, *slog.LevelVar) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		level = slog.LevelInfo // Load has refused any other word
 	}
-	o := &slog.HandlerOptions{Level: max(level, least)}
+	now := &slog.LevelVar{}
+	now.Set(max(level, least))
+	o := &slog.HandlerOptions{Level: now}
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(c.Stderr, o))
+		return slog.New(slog.NewJSONHandler(c.Stderr, o)), now
 	}
-	return slog.New(slog.NewTextHandler(c.Stderr, o))
+	return slog.New(slog.NewTextHandler(c.Stderr, o)), now
 }
 
 // Answer prints what a script reads with --json, and otherwise what a person

@@ -154,7 +154,8 @@ func (c *Shell) Open(ctx context.Context, o configs.Options, least slog.Level) (
 	if err != nil {
 		return nil, err
 	}
-	return app.Open(ctx, app.Options{Config: cfg, Environ: Environment(o.Environ), Logger: c.logger(cfg.Log, least)})
+	logger, level := c.logger(cfg.Log, least)
+	return app.Open(ctx, app.Options{Config: cfg, Environ: Environment(o.Environ), Logger: logger, Level: level})
 }
 
 // With opens an app, on a database that is up to date, for one command.
