@@ -27,7 +27,7 @@ func New() *Metrics {
 		}, []string{"method", "route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "portico_http_request_seconds", Help: "Duration of HTTP requests by method and route, streams included.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: buckets(),
 		}, []string{"method", "route"}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, collectors.NewGoCollector(),
@@ -60,7 +60,26 @@ func (m *Metrics) Counter(name, help string, value func() float64) {
 func (m *Metrics) Count(name, help string, labels ...string) func(n int, values ...string) {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.registry.MustRegister(counter)
+	if len(labels) == 0 {
+		counter.WithLabelValues() // is there before anything happens
+	}
 	return func(n int, values ...string) { counter.WithLabelValues(values...).Add(float64(n)) }
+}
+
+// Times adds durations and returns what takes one of them down. The labels' values
+// come from the program, never from a request.
+func (m *Metrics) Times(name, help string, labels ...string) func(took time.Duration, values ...string) {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets()}, labels)
+	m.registry.MustRegister(seconds)
+	if len(labels) == 0 {
+		seconds.WithLabelValues() // is there before anything happens
+	}
+	return func(took time.Duration, values ...string) { seconds.WithLabelValues(values...).Observe(took.Seconds()) }
+}
+
+// buckets are bounds of durations in seconds.
+func buckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
 
 // Handler answers with all numbers in Prometheus' text format.

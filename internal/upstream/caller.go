@@ -35,6 +35,9 @@ type Deps struct {
 	// Stopped, if set, is told of an origin when this process has stopped calls to it
 	// for a while. It returns at once.
 	Stopped func(origin string)
+	// Observe, if set, is told of every request that was sent, or not: with how it
+	// went, and how long its answer took to begin.
+	Observe func(result Result, took time.Duration)
 	// Wait pauses before a repetition; nil for the wall clock.
 	Wait func(ctx context.Context, d time.Duration) error
 	Now  func() time.Time
@@ -103,6 +106,7 @@ const (
 func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
 	breaker := c.breakers.of(r.URL)
 	if left, open := breaker.open(); open {
+		c.observe(Skipped, 0)
 		return Response{}, unavailable(left)
 	}
 	got, err := c.repeat(ctx, r, func() (Response, error) { return c.send(ctx, r) })
@@ -152,7 +156,10 @@ func (c *Caller) open(ctx context.Context, r Request) (*http.Response, error) {
 		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
 	}
 	req.Header = r.Header.Clone()
-	return c.deps.Client.Do(req, r.Allow)
+	began := time.Now()
+	resp, err := c.deps.Client.Do(req, r.Allow)
+	c.observe(resultOf(resp, err), time.Since(began))
+	return resp, err
 }
 
 // repeatable reports whether a call may be made again: nothing was sent, or

@@ -207,6 +207,47 @@ func TestAnUpstreamThatKeepsFailingIsLeftAlone(t *testing.T) {
 	require.NoError(t, do(good), "others are not concerned")
 }
 
+// Operators see how each request went.
+func TestHowRequestsWentIsCounted(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	told := map[upstream.Result]int{}
+	e := egress.New(egress.Config{})
+	t.Cleanup(e.Close)
+	c := upstream.New(upstream.Deps{
+		Client: e, ResponseCap: 1 << 20, Breaker: upstream.BreakerSettings{Failures: 2, Delay: time.Hour}, Wait: (&pauses{}).wait,
+		Observe: func(r upstream.Result, took time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[r]++
+			require.Equal(t, r == upstream.Skipped, took == 0)
+		},
+	})
+	ask := func(ctx context.Context, address string) {
+		_, _ = c.Do(ctx, upstream.Request{Method: http.MethodGet, URL: address, Allow: loopback, Harmless: true, Retries: 1})
+	}
+	good, _ := serve(t, nil, 200, 404)
+	ask(t.Context(), good)
+	ask(t.Context(), good)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask(gone, good)
+	bad, _ := serve(t, nil, 500, 503)
+	ask(t.Context(), bad)
+	ask(t.Context(), bad) // twice
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	ask(t.Context(), closed.URL) // twice
+	ask(t.Context(), closed.URL) // twice, and it is left alone
+	ask(t.Context(), closed.URL)
+	s, err := c.Stream(t.Context(), upstream.StreamRequest{Request: upstream.Request{Method: http.MethodGet, URL: good, Allow: loopback}})
+	require.NoError(t, err)
+	s.Close()
+	require.Equal(t, map[upstream.Result]int{
+		upstream.Success: 1, upstream.Refused: 2, upstream.Cancelled: 1, upstream.Failing: 3, upstream.NoAnswer: 4, upstream.Skipped: 1,
+	}, told)
+}
+
 // What an upstream refuses, what the caller gave up and what is too large says
 // that the upstream works.
 func TestARefusalIsNoFailureOfTheUpstream(t *testing.T) {

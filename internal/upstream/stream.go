@@ -44,6 +44,7 @@ type Stream struct {
 func (c *Caller) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 	breaker := c.breakers.of(r.URL)
 	if left, open := breaker.open(); open {
+		c.observe(Skipped, 0)
 		return nil, unavailable(left)
 	}
 	s, attempts := &Stream{}, 0

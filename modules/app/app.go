@@ -149,6 +149,7 @@ type App struct {
 	API     *httpapi.API
 	Metrics *telemetry.Metrics
 
+	watch     *watch
 	egress    *egress.Client
 	upstreams *upstream.Caller
 	composio  *composio.Connector
@@ -190,6 +191,8 @@ func (a *App) Close() error {
 
 func (a *App) wire(ctx context.Context) error {
 	c := a.Config
+	a.Metrics = telemetry.New()
+	a.watch = newWatch(a.Metrics)
 	box, err := secretbox.New(c.Server.EncryptionKey.Reveal(), c.Server.OldEncryptionKeys()...)
 	if err != nil {
 		return err
@@ -228,24 +231,25 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	publisher := sdkbundle.NewPublisher(a.definitions, a.Objects)
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
-	a.Metrics = telemetry.New()
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
 		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,
 	})
 	measure(a.Metrics, a.Engine)
 	a.measureServers()
+	a.measureUpstreams()
 	a.Programs = a.programs()
 	if a.CodeAPI, err = a.codeAPI(); err != nil {
 		return err
 	}
-	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Sums: a.Runs.Service, Calls: a.Records.Service, Hub: a.Hub, Poll: c.PTC.PollInterval})
+	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Sums: a.Runs.Service, Calls: a.Records.Service, Hub: a.Hub, Poll: c.PTC.PollInterval, Woken: func(written time.Time, found bool) { a.watch.woken(a.DB.Now().Sub(written), found) }})
 	a.Interpreters = repl.New(repl.Deps{
 		Programs: a.Programs.Service, Sandbox: a.Engine,
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()
 	a.nodes()
+	a.measureLeases()
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)
 	return a.publisher()
@@ -304,7 +308,7 @@ func (a *App) tools(functions *function.Registry) *tool.Module {
 		Means:     tool.Means{Executors: a.executors, Resources: a.Resources, Functions: functions},
 		Approvals: a.Approvals.Service,
 		Settings: tool.Settings{
-			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout, MCP: c.Tool.ExecuteMCP, Now: a.DB.Now,
+			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout, MCP: c.Tool.ExecuteMCP, Now: a.DB.Now, Observe: a.watch.called,
 			Bounds: tool.Bounds{
 				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
 				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},

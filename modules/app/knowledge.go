@@ -22,7 +22,7 @@ func (a *App) knowledge() error {
 	if c.Embedding.URL != "" {
 		client, err := embedding.New(embedding.Config{
 			URL: c.Embedding.URL, APIKey: c.Embedding.APIKey.Reveal(), Model: c.Embedding.Model, Dimensions: c.Embedding.Dimensions,
-			Timeout: c.Embedding.Timeout, Retries: c.Embedding.Retries,
+			Timeout: c.Embedding.Timeout, Retries: c.Embedding.Retries, Observe: a.watch.upstream("embedding"),
 		})
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ func (a *App) namedModels() error {
 			return err
 		}
 		for i := range list {
-			list[i].Config.LogOutput = c.LogOutput
+			list[i].Config.LogOutput, list[i].Config.Observe = c.LogOutput, a.watch.upstream("model")
 		}
 	case c.Name != "":
 		prices := named.Prices{Input: credits(c.InputPrice), Output: credits(c.OutputPrice)}
@@ -47,7 +47,7 @@ func (a *App) oneModel() model.Config {
 	c := a.Config.Model
 	return model.Config{
 		Protocol: model.Protocol(c.Protocol), BaseURL: c.BaseURL, APIKey: c.APIKey.Reveal(), Headers: c.HeaderMap(), Model: c.Name, MaxOutput: int64(c.MaxOutput),
-		Retries: c.Retries, Timeout: c.Timeout, Idle: c.IdleTimeout, LogOutput: c.LogOutput, Logger: a.Logger,
+		Retries: c.Retries, Timeout: c.Timeout, Idle: c.IdleTimeout, LogOutput: c.LogOutput, Logger: a.Logger, Observe: a.watch.upstream("model"),
 	}
 }
 

@@ -48,6 +48,8 @@ type Config struct {
 	// credentials, to see the habits of a new model.
 	LogOutput bool
 	Logger    *slog.Logger
+	// Observe, if set, is told of every request: upstream.Deps.
+	Observe func(result upstream.Result, took time.Duration)
 }
 
 // Lack is something that a provider refuses.
@@ -82,7 +84,7 @@ type Client struct {
 func New(c Config) *Client {
 	client := &Client{
 		config: c, wire: c.Protocol.wire(), header: headers(c), secrets: secrets(c),
-		api: upstream.New(upstream.Deps{Client: egress.NewDirect(), ResponseCap: maxRefusal}),
+		api: upstream.New(upstream.Deps{Client: egress.NewDirect(), ResponseCap: maxRefusal, Observe: c.Observe}),
 	}
 	if address, err := url.Parse(c.BaseURL); err == nil {
 		client.host = address.Host

@@ -180,7 +180,7 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 var system = map[string]string{
 	"NewID": "makes an id", "FromModel": "makes a value", "Work": "says what this process works on",
 	"Abandon": "is for what a process works on, for all users", "Working": "is a number, of all users", "Expired": "is the keeper's, for all users",
-	"WhenSettled": "runs what it is given",
+	"WhenSettled": "runs what it is given", "Lost": "counts those of a process",
 }
 
 // foreignRecords tries what is done to a record with one that claims to be another

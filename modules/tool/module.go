@@ -76,6 +76,9 @@ type Settings struct {
 	// MCP executes the tools of MCP servers for who calls the route of SDKs, too.
 	// Programs and models of this server reach them always.
 	MCP bool
+	// Observe, if set, is told of every call that ended: the kind of its toolset, how
+	// it went, and how long it took without a wait for a person before it.
+	Observe func(kind toolset.Kind, went Went, took time.Duration)
 	// Now tells the time; nil is the wall clock.
 	Now func() time.Time
 }

@@ -39,7 +39,9 @@ const internalFault = "The tool could not be executed because of a fault of the 
 func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Answer, charge billing.Charge, err error) {
 	c := j.call
 	charge = chargeOf(c, false, 0)
+	var in Invocation
 	unbounded, began := ctx, time.Now()
+	defer func() { s.observe(in.Toolset.Kind, answer, err, time.Since(began)) }() // after what recovers
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
 	defer cancel()
 	defer func() {
@@ -49,14 +51,19 @@ func (s *Service) checkAndPerform(ctx context.Context, j job) (answer record.Ans
 		}
 	}()
 	if c.Toolset == ptc.Own {
+		in.Toolset.Kind = Functions
 		return s.performOwn(ctx, j), charge, nil
 	}
-	in, executor, err := s.check(ctx, j)
+	var executor Executor
+	in, executor, err = s.check(ctx, j)
 	if err != nil {
 		return s.refused(ctx, c, err), charge, nil
 	}
 	left := s.settings.Timeout - time.Since(began)
 	waited, err := s.approved(unbounded, ctx, j, &in)
+	if waited {
+		began = time.Now()
+	}
 	switch {
 	case errors.Is(err, approval.ErrLeft):
 		return answer, charge, err
@@ -84,6 +91,7 @@ func (s *Service) check(ctx context.Context, j job) (in Invocation, executor Exe
 	if err != nil {
 		return in, nil, err
 	}
+	in.Toolset = t
 	if executor, err = s.admit(ctx, c, j.by, t); err != nil {
 		return in, nil, err
 	}

@@ -27,6 +27,8 @@ type Config struct {
 	// while is made again.
 	Timeout time.Duration
 	Retries int
+	// Observe, if set, is told of every request: upstream.Deps.
+	Observe func(result upstream.Result, took time.Duration)
 }
 
 // Client asks one service. It is safe for concurrent use.
@@ -63,7 +65,7 @@ func New(c Config) (*Client, error) {
 	return &Client{
 		config: c, address: address, header: h, secrets: upstream.Hide(c.APIKey),
 		api: upstream.New(upstream.Deps{
-			Client: egress.NewDirect(), ResponseCap: maxAnswer, Breaker: upstream.BreakerSettings{Failures: failures, Delay: delay},
+			Client: egress.NewDirect(), ResponseCap: maxAnswer, Breaker: upstream.BreakerSettings{Failures: failures, Delay: delay}, Observe: c.Observe,
 		}),
 	}, nil
 }

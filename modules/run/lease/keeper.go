@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -71,10 +72,15 @@ type Keeper struct {
 	logger *slog.Logger
 	now    func() time.Time
 
-	once sync.Once
-	stop chan struct{}
-	done chan struct{} // nil until Start
+	reaped atomic.Int64
+	once   sync.Once
+	stop   chan struct{}
+	done   chan struct{} // nil until Start
 }
+
+// Reaped is how many calls and runs this keeper ended because their leases had run
+// out.
+func (k *Keeper) Reaped() int64 { return k.reaped.Load() }
 
 // New makes a keeper that does nothing until Start.
 func New(d Deps) *Keeper {
@@ -161,7 +167,9 @@ func (k *Keeper) giveUp(ctx context.Context, c record.Call, now time.Time) error
 	if err != nil {
 		return err
 	}
-	return k.calls.GiveUp(ctx, c, now, func(tx database.Tx) error {
+	ended := false
+	err = k.calls.GiveUp(ctx, c, now, func(tx database.Tx) error {
+		ended = true
 		if !own {
 			return nil
 		}
@@ -171,6 +179,15 @@ func (k *Keeper) giveUp(ctx context.Context, c record.Call, now time.Time) error
 		}
 		return err
 	})
+	k.count(ended, err)
+	return err
+}
+
+// count counts what was ended, once that is committed.
+func (k *Keeper) count(ended bool, err error) {
+	if ended && err == nil {
+		k.reaped.Add(1)
+	}
 }
 
 // ownRun reports whether a call is the program that its run was made for: when
@@ -196,7 +213,9 @@ func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
 	if !r.ExpiresAt.IsZero() {
 		cause = record.NotFinished
 	}
+	ended := false
 	err := k.db.InTx(ctx, func(tx database.Tx) error {
+		ended = false
 		if n, err := k.calls.Executing(tx, r.Ref()); err != nil || n > 0 {
 			return err // after its calls, also those that wait
 		}
@@ -205,8 +224,10 @@ func (k *Keeper) endRun(ctx context.Context, r run.Run) error {
 				return err
 			}
 		}
+		ended = true
 		return k.runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Failed, Errors: []string{cause}})
 	})
+	k.count(ended, err)
 	if errors.Is(err, run.ErrEnded) {
 		return nil // another keeper was faster
 	}

@@ -51,6 +51,8 @@ func TestADeadProcesssWorkFails(t *testing.T) {
 		watches.reap()
 		again, _ := works.story(r)
 		require.Equal(t, events, again, "a second round finds nothing")
+		require.EqualValues(t, 3, watches.keeper.Reaped(), "two calls and their run")
+		require.Zero(t, works.keeper.Reaped())
 	})
 }
 
@@ -81,6 +83,7 @@ func TestACallThatWasGivenUpIsNotCharged(t *testing.T) {
 		var name string
 		require.NoError(t, database.Unscoped(works.db.Read(t.Context())).Raw("SELECT name FROM users WHERE uid = 'u-anna'").Scan(&name).Error)
 		require.Equal(t, "a", name, "charged")
+		require.EqualValues(t, 1, works.records.Lost())
 		err = works.records.CloseProgram(t.Context(), program, late, func(database.Tx) error { return nil })
 		require.ErrorIs(t, err, record.ErrMissing)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -30,6 +31,7 @@ type Service struct {
 	rows     repository
 	alive    *register
 	programs *cached.Cache[ownCall, program]
+	lost     atomic.Int64
 }
 
 // NewID makes the id of a call that is not recorded yet.

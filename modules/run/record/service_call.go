@@ -113,6 +113,7 @@ func (s *Service) Settle(ctx context.Context, c Call, a Answer, bill func(ctx co
 	})
 	if errors.Is(err, ErrMissing) {
 		// The lease ran out and the call was given up meanwhile.
+		s.lost.Add(1)
 		return lost(c), nil
 	}
 	if err != nil {

@@ -24,6 +24,10 @@ func (s *Service) Working() int {
 	return len(s.alive.calls)
 }
 
+// Lost is how many calls ended elsewhere while this process worked on them: their
+// leases had run out.
+func (s *Service) Lost() int64 { return s.lost.Load() }
+
 // Abandon has every call of this process looked at as if it were gone.
 func (s *Service) Abandon(ctx context.Context) error {
 	const atOnce = 500

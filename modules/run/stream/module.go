@@ -49,6 +49,9 @@ type Deps struct {
 	// Poll is how late an event may be whose wake-up was lost; zero means
 	// defaultPoll.
 	Poll time.Duration
+	// Woken, if set, is told when a stream that waited has read an event: when that was
+	// written, and whether polling found it.
+	Woken func(written time.Time, found bool)
 	// SSE holds the heartbeat and the write deadline.
 	SSE sse.Server
 }
@@ -68,7 +71,7 @@ func New(d Deps) *Module {
 		d.Poll = defaultPoll
 	}
 	return &Module{Service: &Service{
-		runs: d.Runs, sums: d.Sums, calls: d.Calls, hub: d.Hub, poller: newPoller(d), open: newOpen(),
+		runs: d.Runs, sums: d.Sums, calls: d.Calls, hub: d.Hub, poller: newPoller(d), woken: d.Woken, open: newOpen(),
 		serve: d.SSE,
 	}}
 }

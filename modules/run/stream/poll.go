@@ -25,6 +25,8 @@ type poller struct {
 type followed struct {
 	streams int
 	seq     int64 // of the newest event that streams have been woken for
+	read    int64 // of the newest one that a stream has read
+	found   bool  // polling woke streams for events that none had read
 }
 
 func newPoller(d Deps) *poller {
@@ -38,7 +40,7 @@ func (p *poller) follow(ctx context.Context, r run.Run) (leave func()) {
 	defer p.mu.Unlock()
 	of := r.Ref()
 	if p.followed[of] == nil {
-		p.followed[of] = &followed{seq: r.Seq}
+		p.followed[of] = &followed{seq: r.Seq, read: r.Seq}
 	}
 	p.followed[of].streams++
 	if p.end == nil {
@@ -82,6 +84,19 @@ func (p *poller) start(ctx context.Context) {
 	}()
 }
 
+// took says that a stream has read the events of a run up to one, and reports
+// whether polling had found them.
+func (p *poller) took(of run.Ref, seq int64) (found bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.followed[of]
+	if f == nil || seq <= f.read {
+		return false
+	}
+	found, f.read, f.found = f.found, seq, false
+	return found
+}
+
 // look wakes the streams of runs that have new events. When it cannot know, it
 // wakes all: each then meets the failure itself.
 func (p *poller) look(ctx context.Context) {
@@ -99,7 +114,7 @@ func (p *poller) look(ctx context.Context) {
 		if f == nil || err == nil && now[of] <= f.seq {
 			continue
 		}
-		f.seq = max(f.seq, now[of])
+		f.seq, f.found = max(f.seq, now[of]), now[of] > f.read
 		p.wake(run.Topic(of.ResultID))
 	}
 }

@@ -80,6 +80,63 @@ func TestIdleStreamsAreAskedForTogether(t *testing.T) {
 	})
 }
 
+// Operators see how late events reach streams, and that wake-ups are lost. What a
+// stream begins with says nothing of either.
+func TestLostWakeUpsAreCounted(t *testing.T) {
+	t.Parallel()
+	type news struct {
+		written time.Time
+		found   bool
+	}
+	each(t, func(t *testing.T, d database.Dialect) {
+		p := newPod(t, d, never, sse.Server{})
+		if d == database.Postgres {
+			listen(t, p)
+		}
+		watch := func(hub *wake.Hub, poll time.Duration) (run.Run, chan news) {
+			told := make(chan news, 100)
+			m := stream.New(stream.Deps{
+				Runs: p.runs, Calls: record.New(record.Deps{DB: p.db, Runs: p.runs}).Service, Hub: hub, Poll: poll,
+				Woken: func(written time.Time, found bool) { told <- news{written, found} },
+			})
+			r := p.create(t)
+			require.NoError(t, p.log(t.Context(), r, "old"))
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				_ = m.Service.Watch(w, req, anna, stream.From{ResultID: r.ResultID}) // it ends when the client leaves
+			}))
+			t.Cleanup(s.Close)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+			require.NoError(t, err)
+			answer, err := s.Client().Do(request)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = answer.Body.Close() })
+			f := framesOf(answer.Body)
+			for range 2 { // its beginning and the old one
+				_, err = f.next()
+				require.NoError(t, err)
+			}
+			require.Empty(t, told)
+			return r, told
+		}
+		write := func(r run.Run, told chan news) news {
+			require.NoError(t, p.log(t.Context(), r, "news"))
+			select {
+			case n := <-told:
+				require.WithinDuration(t, time.Now(), n.written, time.Minute)
+				return n
+			case <-time.After(time.Minute):
+				t.Fatal("nobody is told")
+				return news{}
+			}
+		}
+		r, told := watch(p.hub, never)
+		require.False(t, write(r, told).found)
+		r, told = watch(&wake.Hub{}, 20*time.Millisecond) // wake-ups go to another hub
+		require.True(t, write(r, told).found)
+		require.True(t, write(r, told).found)
+	})
+}
+
 // A user's runs are not found with another's name.
 func TestProgressIsOfTheUserWhoIsNamed(t *testing.T) {
 	t.Parallel()

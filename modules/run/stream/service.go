@@ -19,6 +19,7 @@ type Service struct {
 	calls  Calls
 	hub    *wake.Hub
 	poller *poller
+	woken  func(written time.Time, found bool) // may be nil
 	serve  sse.Server
 	open   *open
 }
@@ -81,6 +82,7 @@ type cursor struct {
 	after   int64
 	summary bool
 	more    bool // the last read was cut at the size of a batch
+	waited  bool // for what is read next
 	woken   <-chan struct{}
 }
 
@@ -90,45 +92,72 @@ func (c *cursor) Read(ctx context.Context) (frames []sse.Event, done bool, err e
 	if c.summary {
 		next, most = c.service.nextSummaries, summaries
 	}
-	frames, done, err = next(ctx, c.actor, c.run, c.after)
+	p, err := next(ctx, c.actor, c.run, c.after)
 	if err != nil {
 		return nil, false, err
 	}
-	c.more = len(frames) == most
-	if len(frames) > 0 {
-		c.after = frames[len(frames)-1].ID
+	c.more = len(p.frames) == most
+	if len(p.frames) > 0 {
+		c.after = p.frames[len(p.frames)-1].ID
+		c.observe(p)
 	}
-	return frames, done, nil
+	return p.frames, p.done, nil
+}
+
+// page is a batch of events, as a stream shows them.
+type page struct {
+	frames []sse.Event
+	done   bool      // the last one is the run's end
+	oldest time.Time // when the first one was written
+}
+
+// observe tells of events that a stream waited for. Those that it
+// begins with, and those of a batch that follows another one, say nothing of wake-ups.
+func (c *cursor) observe(p page) {
+	found := c.service.poller.took(c.run.Ref(), c.after)
+	if c.waited && c.service.woken != nil {
+		c.service.woken(p.oldest, found)
+	}
+	c.waited = false
 }
 
 // Rendered returns the events of a run after a number as its user's streams show
 // them, at most a batch of them.
 func (s *Service) Rendered(ctx context.Context, r run.Run, after int64) ([]sse.Event, error) {
-	frames, _, err := s.next(ctx, actor.Actor{UID: r.UID}, r, after)
-	return frames, err
+	p, err := s.next(ctx, actor.Actor{UID: r.UID}, r, after)
+	return p.frames, err
 }
 
-// next renders a batch of events; done is that the last one is the run's end.
-func (s *Service) next(ctx context.Context, a actor.Actor, r run.Run, after int64) (frames []sse.Event, done bool, err error) {
+// next renders a batch of events.
+func (s *Service) next(ctx context.Context, a actor.Actor, r run.Run, after int64) (p page, err error) {
 	events, err := s.runs.Events(ctx, a, run.EventFilter{ResultID: r.ResultID, Version: r.Version, After: after, Limit: batch})
 	if err != nil {
-		return nil, false, err
+		return p, err
 	}
 	calls, err := s.records(ctx, a, events)
 	if err != nil {
-		return nil, false, err
+		return p, err
 	}
+	return pageOf(events, func(e run.Event) ([]byte, error) { return render(r, e, calls) })
+}
+
+// pageOf renders events up to the run's end.
+func pageOf(events []run.Event, render func(e run.Event) ([]byte, error)) (p page, err error) {
 	for _, e := range events {
-		data, err := render(r, e, calls)
+		data, err := render(e)
 		if err != nil {
-			return nil, false, err
+			return page{}, err
 		}
-		frames = append(frames, sse.Event{ID: e.Seq, Data: data})
+		if len(p.frames) == 0 {
+			p.oldest = e.CreatedAt
+		}
+		p.frames = append(p.frames, sse.Event{ID: e.Seq, Data: data})
 		if e.Type == run.End {
-			return frames, true, nil
+			p.done = true
+			break
 		}
 	}
-	return frames, false, nil
+	return p, nil
 }
 
 // records reads the calls that the events are about.
@@ -157,6 +186,7 @@ func (c *cursor) Wait(ctx context.Context) {
 	}
 	select {
 	case <-c.woken:
+		c.waited = true
 	case <-ctx.Done():
 	}
 }

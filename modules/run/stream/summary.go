@@ -5,7 +5,6 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/internal/sse"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
 )
@@ -38,28 +37,18 @@ type summaryEvent struct {
 }
 
 // nextSummaries is next for a stream of summaries.
-func (s *Service) nextSummaries(ctx context.Context, a actor.Actor, r run.Run, after int64) (frames []sse.Event, done bool, err error) {
+func (s *Service) nextSummaries(ctx context.Context, a actor.Actor, r run.Run, after int64) (p page, err error) {
 	events, err := s.runs.Events(ctx, a, run.EventFilter{ResultID: r.ResultID, Version: r.Version, After: after, Limit: summaries})
 	if err != nil {
-		return nil, false, err
+		return p, err
 	}
 	var calls map[string]record.Summary
 	if callIDs := callsOf(events); len(callIDs) > 0 {
 		if calls, err = s.calls.Summaries(ctx, a, callIDs); err != nil {
-			return nil, false, err
+			return p, err
 		}
 	}
-	for _, e := range events {
-		data, err := renderSummary(r, e, calls)
-		if err != nil {
-			return nil, false, err
-		}
-		frames = append(frames, sse.Event{ID: e.Seq, Data: data})
-		if e.Type == run.End {
-			return frames, true, nil
-		}
-	}
-	return frames, false, nil
+	return pageOf(events, func(e run.Event) ([]byte, error) { return renderSummary(r, e, calls) })
 }
 
 func renderSummary(r run.Run, e run.Event, calls map[string]record.Summary) ([]byte, error) {
