@@ -47,6 +47,7 @@ type Config struct {
 	Demo          Demo          `key:"demo"`
 	Log           Log           `key:"log"`
 	Admin         Admin         `key:"admin"`
+	Tracing       Tracing       `key:"tracing"`
 
 	// Warnings are sentences for the operator about settings that work but
 	// should not stay so.

@@ -365,6 +365,9 @@ func (l *loader) validateRest() {
 	l.must(&c.Admin.Listen, c.Admin.Listen == "" || isAddress(c.Admin.Listen), `must be an address like "127.0.0.1:5803"`)
 	l.must(&c.Admin.Token, c.Admin.Token != "" || c.Admin.Listen == "" || IsLoopback("http://"+c.Admin.Listen), "must be set where PORTICO_ADMIN_LISTEN is no loopback address; make one with: openssl rand -hex 32")
 	l.must(&c.Admin.Token, c.Admin.Token == "" || len(c.Admin.Token) >= minSecret, "must have at least 32 characters; make one with: openssl rand -hex 32")
+	l.must(&c.Tracing.Endpoint, c.Tracing.Endpoint == "" || isBaseURL(c.Tracing.Endpoint), `must be a URL like "http://localhost:4318"`)
+	l.must(&c.Tracing.Headers, c.Tracing.HeaderMap() != nil, `must be headers like "x-team=blue", separated by commas`)
+	l.must(&c.Tracing.Ratio, c.Tracing.Ratio >= 0 && c.Tracing.Ratio <= One, "must be from 0 to 1")
 	l.mustBeOneOf(&c.Log.Level, "debug", "info", "warn", "error")
 	l.mustBeOneOf(&c.Log.Format, "text", "json")
 }

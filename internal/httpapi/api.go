@@ -18,6 +18,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 )
 
 // Access says who may call an operation.
@@ -130,6 +131,8 @@ type Deps struct {
 	// Observe is told every answered request with its route's pattern; it may
 	// be nil.
 	Observe func(method, route string, status int, took time.Duration)
+	// Tracer begins a trace with each request; nil begins none.
+	Tracer *trace.Tracer
 }
 
 // API is the HTTP surface. Register operations before serving.
@@ -172,6 +175,9 @@ func New(d Deps) *API {
 		c.Header("Allow", a.allowed(c.Request.URL.Path))
 		a.fail(c, errs.New(errs.MethodUnknown, "This route does not take this method.").Do("See /openapi.json for its methods."))
 	})
+	if d.Tracer != nil {
+		a.engine.Use(a.trace)
+	}
 	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody)
 	a.huma = huma.NewAPI(a.config(), adapter{a.engine})
 	a.serveDocument()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 )
 
 // HeaderTrace carries the id that joins a request, its log lines and its
@@ -38,12 +39,23 @@ func TraceID(ctx context.Context) string {
 
 var traceForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
 
+// trace begins the part of a trace that a request is.
+func (a *API) trace(c *gin.Context) {
+	ctx, span := a.deps.Tracer.Request(c.Request)
+	defer span.End()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
+	span.Answer(c.Request.Method, c.FullPath(), c.Writer.Status())
+}
+
 // identify gives the request an id: the caller's when it is harmless to log,
-// a fresh one otherwise.
+// that of its trace where it has one, a fresh one otherwise.
 func identify(c *gin.Context) {
 	id := c.GetHeader(HeaderTrace)
 	if !traceForm.MatchString(id) {
-		id = uuid.NewString()
+		if id = trace.ID(c.Request.Context()); id == "" {
+			id = uuid.NewString()
+		}
 	}
 	c.Header(HeaderTrace, id)
 	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), traceKey{}, id))

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"log/slog"
+
+	"github.com/portico-run/portico/internal/telemetry/trace"
 )
 
 // Traced adds the id of the request that a line belongs to, where it has one:
@@ -15,6 +17,9 @@ type traced struct{ slog.Handler }
 func (t traced) Handle(ctx context.Context, r slog.Record) error {
 	if id := TraceID(ctx); id != "" {
 		r.AddAttrs(slog.String("traceId", id))
+		if of := trace.ID(ctx); of != "" && of != id { // the caller named the request
+			r.AddAttrs(slog.String("openTelemetryTraceId", of))
+		}
 	}
 	return t.Handler.Handle(ctx, r)
 }

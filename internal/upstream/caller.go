@@ -18,6 +18,7 @@ import (
 
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/lifecycle"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 )
 
 // Client makes HTTP requests within the rules of egress.
@@ -38,6 +39,8 @@ type Deps struct {
 	// Observe, if set, is told of every request that was sent, or not: with how it
 	// went, and how long its answer took to begin.
 	Observe func(result Result, took time.Duration)
+	// Trace tells upstreams the trace that a request belongs to, if it has one.
+	Trace bool
 	// Wait pauses before a repetition; nil for the wall clock.
 	Wait func(ctx context.Context, d time.Duration) error
 	Now  func() time.Time
@@ -156,9 +159,23 @@ func (c *Caller) open(ctx context.Context, r Request) (*http.Response, error) {
 		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
 	}
 	req.Header = r.Header.Clone()
+	ctx, span := trace.Start(ctx, trace.Upstream)
+	defer span.End()
+	if c.deps.Trace {
+		trace.Inject(ctx, req.Header)
+	}
 	began := time.Now()
 	resp, err := c.deps.Client.Do(req, r.Allow)
-	c.observe(resultOf(resp, err), time.Since(began))
+	result := resultOf(resp, err)
+	c.observe(result, time.Since(began))
+	span.Set("http.request.method", r.Method)
+	span.Set("server.address", req.URL.Hostname())
+	if err == nil {
+		span.Count("http.response.status_code", resp.StatusCode)
+	}
+	if result != Success {
+		span.Fail(string(result))
+	}
 	return resp, err
 }
 

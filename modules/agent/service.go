@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/redact"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 	"github.com/portico-run/portico/modules/agent/checkpoint"
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/agent/running"
@@ -155,6 +156,10 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 // process goes on with it.
 func (s *Service) execute(ctx context.Context, t task) {
 	r := t.run
+	ctx, span := trace.Start(ctx, trace.Run)
+	defer span.End()
+	span.Set("portico.run.id", r.ResultID)
+	span.Count("portico.run.version", r.Version)
 	stop := s.watch(ctx, t.actor, r)
 	defer stop()
 	o, err := s.turn(ctx, t)
@@ -178,6 +183,9 @@ func (s *Service) execute(ctx context.Context, t task) {
 		finish.Status, finish.Errors = run.Failed, []string{o.Ending.Answer}
 	case o.Ending != nil:
 		finish.Handoff = o.Ending.Handoff
+	}
+	if finish.Status != run.Done {
+		span.Fail(string(finish.Status))
 	}
 	s.finish(ctx, r, finish)
 }

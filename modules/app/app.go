@@ -23,6 +23,7 @@ import (
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/telemetry"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/account"
@@ -150,6 +151,7 @@ type App struct {
 	Metrics *telemetry.Metrics
 
 	watch     *watch
+	tracer    *trace.Tracer // nil unless traces are wanted
 	egress    *egress.Client
 	upstreams *upstream.Caller
 	composio  *composio.Connector
@@ -193,6 +195,7 @@ func (a *App) wire(ctx context.Context) error {
 	c := a.Config
 	a.Metrics = telemetry.New()
 	a.watch = newWatch(a.Metrics)
+	a.trace()
 	box, err := secretbox.New(c.Server.EncryptionKey.Reveal(), c.Server.OldEncryptionKeys()...)
 	if err != nil {
 		return err
@@ -233,7 +236,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
-		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,
+		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Tracer: a.tracer, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,
 	})
 	measure(a.Metrics, a.Engine)
 	a.measureServers()

@@ -45,7 +45,7 @@ func (a *App) outside(box *secretbox.Box) error {
 	a.upstreams = upstream.New(upstream.Deps{
 		Client: a.egress, ResponseCap: c.Tool.ResponseCap,
 		Breaker: upstream.BreakerSettings{Failures: c.Tool.BreakerFailures, Delay: c.Tool.BreakerDelay},
-		Observe: a.watch.upstream("tool"),
+		Observe: a.watch.upstream("tool"), Trace: true,
 		Stopped: func(origin string) { a.DB.Tell(wake.Topic(stopped, origin)) },
 	})
 	a.Hub.Follow(stopped, func(origin string) {

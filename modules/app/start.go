@@ -71,6 +71,9 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 		s.operator = operator.New(operator.Deps{Listen: c.Admin.Listen, Token: c.Admin.Token.Reveal(), Level: a.Level, Metrics: a.Metrics.Handler(), Logger: a.Logger})
 		s.group.Add("the server for operators", s.operator) // first, to look into a start or a stop that takes long
 	}
+	if a.tracer != nil {
+		s.group.Add("traces", a.tracer) // stops after what it follows
+	}
 	if c.Demo.Enabled {
 		s.group.Add("the demo upstream", demo.New(demo.Deps{Listen: c.Demo.Listen, Logger: a.Logger}))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/redact"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 	"github.com/portico-run/portico/internal/upstream"
 )
 
@@ -105,6 +106,19 @@ func (e errBroken) Error() string { return e.why }
 // *Error is the provider's refusal, or that no whole answer came; a context that
 // ended is its own error.
 func (c *Client) Respond(ctx context.Context, req Request, on func(Delta)) (Response, error) {
+	ctx, span := trace.Start(ctx, trace.Model)
+	defer span.End()
+	span.Set("gen_ai.request.model", c.config.Model)
+	response, err := c.ask(ctx, req, on)
+	span.Count("gen_ai.usage.input_tokens", int(response.Usage.Input))
+	span.Count("gen_ai.usage.output_tokens", int(response.Usage.Output))
+	if err != nil {
+		span.Fail("no answer")
+	}
+	return response, err
+}
+
+func (c *Client) ask(ctx context.Context, req Request, on func(Delta)) (Response, error) {
 	for attempt := 1; ; attempt++ {
 		response, err := c.respond(ctx, req, on)
 		broken, ok := errors.AsType[errBroken](err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/program/flat"
@@ -18,6 +19,7 @@ type identity struct {
 	key   account.Plaintext
 	call  record.Call
 	trace string // the id of the request that the program belongs to
+	span  trace.Span
 }
 
 // environment is what the SDK reads: docs/wire/refly.md#environment-of-programs.
@@ -87,7 +89,7 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Do("Call tools through refly_tools."))
 		return
 	}
-	r = r.Clone(tool.Pausing(tool.Inside(r.Context()), g.waits.pause))
+	r = r.Clone(g.id.span.Under(tool.Pausing(tool.Inside(r.Context()), g.waits.pause)))
 	kept := http.Header{}
 	for name, values := range r.Header {
 		switch name {

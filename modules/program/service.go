@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 	"github.com/portico-run/portico/modules/account"
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/program/flat"
@@ -81,6 +82,7 @@ type Opened struct {
 	folder   folder
 	warnings []string
 	waits    *waits
+	span     trace.Span
 }
 
 // Open makes a program ready: it decides whether it may call tools, and gives
@@ -109,8 +111,12 @@ func (s *Service) Open(ctx context.Context, a actor.Actor, req Request) (*Opened
 		return nil, errors.Join(err, s.abandon(ctx, r, ours, err))
 	}
 	s.deps.Access.Functions.Lend(call.CallID, req.Functions)
-	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx)}
-	o := &Opened{service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder, waits: newWaits()}
+	ctx, span := trace.Start(ctx, trace.Program)
+	span.Set("portico.call.id", call.CallID)
+	span.Set("portico.run.id", r.ResultID)
+	span.Set("portico.language", string(req.Language))
+	id := identity{key: given.key, call: call, trace: httpapi.TraceID(ctx), span: trace.Of(ctx)}
+	o := &Opened{span: span, service: s, actor: a, run: r, ours: ours, call: call, log: s.openLog(ctx, call), warnings: append(given.warnings, late...), folder: folder, waits: newWaits()}
 	o.Job = sandbox.Job{
 		Owner: a.UID, Code: req.Code, Language: req.Language, Env: id.environment(s.deps.Access.Policy.SandboxDebug()), Files: given.files,
 		Timeout: req.Timeout, Gateway: gateway{id: id, api: s.deps.Access.API, catalogue: given.catalogue, waits: o.waits}, Loopback: true, Stubs: given.stubs, Output: o.log.line,
@@ -145,11 +151,16 @@ func (o *Opened) Begins() (begun func(x sandbox.Execution) sandbox.Execution) {
 func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error) (Outcome, error) {
 	s := o.service
 	defer s.deps.Access.Functions.TakeBack(o.call.CallID)
+	defer o.span.End()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	o.log.close()
 	if failed != nil {
+		o.span.Fail("not run")
 		return s.refuse(ctx, o, failed)
+	}
+	if failure := result.Status.Failure(); failure != "" {
+		o.span.Fail(string(failure))
 	}
 	kept, warnings := s.keep(ctx, o, result)
 	return s.settle(ctx, o.actor, o.call, Outcome{

@@ -8,6 +8,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/internal/telemetry/trace"
 	"github.com/portico-run/portico/modules/billing"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -53,9 +54,18 @@ func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, d rea
 	}
 	defer s.records.Work(call.CallID)()
 
+	ctx, span := trace.Start(ctx, trace.Call)
+	defer span.End()
+	span.Set("portico.call.id", call.CallID)
+	span.Set("portico.run.id", call.ResultID)
+	span.Set("portico.toolset", call.Toolset)
+	span.Set("portico.tool", call.Tool)
 	ctx, hold := s.large.Open(ctx, a.UID)
 	defer hold.Release()
 	answer, charge, err := s.checkAndPerform(ctx, job{actor: a, call: call, by: grant, asked: req.Context, arguments: d.arguments, visit: visit})
+	if how := went(answer, err); how != Succeeded {
+		span.Fail(string(how))
+	}
 	if err != nil {
 		return call, answer, err
 	}
