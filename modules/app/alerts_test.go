@@ -38,7 +38,7 @@ func numbers(t *testing.T) string {
 func promtool(t *testing.T, arguments ...string) string {
 	t.Helper()
 	program := testenv.Need(t, "PORTICO_PROMTOOL", "tools/promtool.sh prints it")
-	command := exec.CommandContext(t.Context(), program, arguments...) //nolint:gosec // of a test
+	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Dir = filepath.Join(root, "docs")
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -193,9 +193,7 @@ func (a *App) Close() error {
 
 func (a *App) wire(ctx context.Context) error {
 	c := a.Config
-	a.Metrics = telemetry.New()
-	a.watch = newWatch(a.Metrics)
-	a.trace()
+	a.observe()
 	box, err := secretbox.New(c.Server.EncryptionKey.Reveal(), c.Server.OldEncryptionKeys()...)
 	if err != nil {
 		return err
@@ -238,9 +236,7 @@ func (a *App) wire(ctx context.Context) error {
 		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
 		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Tracer: a.tracer, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,
 	})
-	measure(a.Metrics, a.Engine)
-	a.measureServers()
-	a.measureUpstreams()
+	a.measure()
 	a.Programs = a.programs()
 	if a.CodeAPI, err = a.codeAPI(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/portico-run/portico/modules/toolset"
 )
 
-// measure adds the sandbox to the metrics.
-func measure(m *telemetry.Metrics, e *sandbox.Engine) {
+// measureSandbox adds the sandbox to the metrics.
+func measureSandbox(m *telemetry.Metrics, e *sandbox.Engine) {
 	stat := func(read func(s sandbox.Stats) int) func() float64 {
 		return func() float64 { return float64(read(e.Stats())) }
 	}
@@ -83,8 +83,17 @@ func newWatch(m *telemetry.Metrics) *watch {
 	}
 }
 
-// measureUpstreams adds the upstreams that are left alone to the metrics.
-func (a *App) measureUpstreams() {
+// observe wires what is counted, and what follows requests.
+func (a *App) observe() {
+	a.Metrics = telemetry.New()
+	a.watch = newWatch(a.Metrics)
+	a.trace()
+}
+
+// measure adds what the modules know by themselves to the metrics.
+func (a *App) measure() {
+	measureSandbox(a.Metrics, a.Engine)
+	a.measureServers()
 	a.Metrics.Gauge("portico_upstreams_stopped", "Upstreams of tools that nothing is sent to for a while.", func() float64 { return float64(len(a.upstreams.Stopped())) })
 }
 

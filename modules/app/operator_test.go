@@ -73,7 +73,7 @@ func TestOperatorsLookIntoAProcess(t *testing.T) {
 		}
 	}
 	s.stop()
-	_, err := http.Get("http://" + address + "/loglevel") //nolint:noctx,bodyclose // nobody answers
+	_, err := http.Get("http://" + address + "/loglevel")
 	require.Error(t, err)
 }
 

@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // its init adds to http.DefaultServeMux, which nothing here serves
+	"net/http/pprof" // its init adds to http.DefaultServeMux, which nothing here serves
 	"net/netip"
 	"strings"
 	"sync"

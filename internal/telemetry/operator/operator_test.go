@@ -55,7 +55,7 @@ func start(t *testing.T, d operator.Deps) *operator.Server {
 	return s
 }
 
-var everything = []string{ //nolint:gochecknoglobals // a list
+var everything = []string{
 	"GET /metrics", "GET /loglevel", "PUT /loglevel", "GET /debug/pprof/", "GET /debug/pprof/heap", "GET /debug/pprof/cmdline",
 	"GET /debug/pprof/profile?seconds=1", "GET /debug/pprof/trace?seconds=1", "GET /debug/pprof/symbol", "POST /debug/pprof/symbol", "GET /nothing",
 }

@@ -38,7 +38,7 @@ func newQueue(e sdk.SpanExporter, l *slog.Logger) *queue {
 }
 
 func (q *queue) start(ctx context.Context) error {
-	ctx, q.end = context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // Shutdown calls it
+	ctx, q.end = context.WithCancel(context.WithoutCancel(ctx))
 	q.done = make(chan struct{})
 	if starts, ok := q.exporter.(interface {
 		Start(ctx context.Context) error

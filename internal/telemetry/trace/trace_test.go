@@ -101,7 +101,7 @@ func TestNobodyWaitsForTraces(t *testing.T) {
 	require.NoError(t, of.Stop(t.Context()))
 }
 
-func TestWhatIsLeftIsSentAtTheEnd(t *testing.T) {
+func TestWhatIsLeftIsSentAtTheEnd(t *testing.T) { //nolint:paralleltest // looks for goroutines of the process
 	receiver := tracetest.New(t)
 	before := goleak.IgnoreCurrent()
 	of := tracer(trace.Config{Ratio: 1, Endpoint: receiver.URL + "/"})
@@ -117,7 +117,7 @@ func TestWhatIsLeftIsSentAtTheEnd(t *testing.T) {
 }
 
 // Where nothing is traced, following costs nothing.
-func TestNoTraceCostsNothing(t *testing.T) {
+func TestNoTraceCostsNothing(t *testing.T) { //nolint:paralleltest // counts what the process allocates
 	ctx, h := t.Context(), http.Header{}
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		ctx, span := trace.Start(ctx, trace.Call)
