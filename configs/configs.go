@@ -20,6 +20,7 @@ import (
 // so are control characters.
 type Config struct {
 	Server        Server        `key:"server"`
+	Peers         Peers         `key:"peers"`
 	SignIn        SignIn        `key:"signIn"`
 	Database      Database      `key:"database"`
 	ObjectStorage ObjectStorage `key:"objectStorage"`

@@ -27,6 +27,7 @@ const (
 // validate checks what the types do not say.
 func (l *loader) validate() {
 	l.validateServer()
+	l.validatePeers()
 	l.validateSignIn()
 	l.validateSecrets()
 	l.validateStorage()
@@ -88,6 +89,19 @@ func (l *loader) validateServer() {
 	mustBeWithin(l, &s.ShutdownGrace, 0, time.Hour, "between 0s and 1h")
 	mustBeWithin(l, &s.DrainDelay, 0, time.Hour, "between 0s and 1h")
 	mustBeWithin(l, &s.DrainTimeout, 0, 24*time.Hour, "between 0s and 24h")
+}
+
+func (l *loader) validatePeers() {
+	p := &l.config.Peers
+	l.must(&p.Listen, p.Listen == "" || isAddress(p.Listen), `must be an address like ":5802" or "10.0.0.5:5802"`)
+	l.must(&p.Address, p.Address == "" || isAddress(p.Address) && !strings.HasPrefix(p.Address, ":"), `must be an address like "10.0.0.5:5802"`)
+	l.must(&p.Address, p.Address == "" || p.Listen != "", "needs PORTICO_PEER_LISTEN")
+	l.must(&p.Address, p.Address != "" || !strings.HasPrefix(p.Listen, ":") && !strings.HasPrefix(p.Listen, "0.0.0.0:"), "must be set where PORTICO_PEER_LISTEN names no host")
+	whole := (p.Certificate == "") == (p.Key == "") && (p.Key == "") == (p.Authority == "")
+	for _, file := range []*string{&p.Certificate, &p.Key, &p.Authority} {
+		l.must(file, *file == "" || whole, "needs the other two of PORTICO_PEER_TLS_…: all three or none")
+	}
+	l.must(&p.Listen, p.Listen == "" || !strings.HasPrefix(l.config.Database.URL.Reveal(), "sqlite:"), "needs PostgreSQL: other processes find this one there")
 }
 
 func (l *loader) validateSignIn() {

@@ -111,6 +111,13 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, c Credentials) (actor.Actor, error)
 }
 
+// Peers hand requests on to the process that holds what they are about.
+type Peers interface {
+	// Forward writes what another process answers, whose body was read already. An
+	// error says that nothing was written; peer.ErrGone that the process is gone.
+	Forward(w http.ResponseWriter, r *http.Request, body []byte, to string) error
+}
+
 // Deps is what the HTTP floor needs.
 type Deps struct {
 	Auth      Authenticator
@@ -128,6 +135,9 @@ type Deps struct {
 	// Asked keeps what an administrator asks of a route for administrators, before
 	// it is answered; an error refuses the request. Nil keeps nothing.
 	Asked func(ctx context.Context, who actor.Actor, q Question) error
+	// Peers are the other processes, which answer what they hold; nil where there
+	// are none.
+	Peers Peers
 	// Observe is told every answered request with its route's pattern; it may
 	// be nil.
 	Observe func(method, route string, status int, took time.Duration)

@@ -160,6 +160,7 @@ func (a *API) readBody(c *gin.Context) {
 		a.fail(c, errs.New(errs.Invalid, "The request body is not valid UTF-8.").Do("Encode the JSON document as UTF-8."))
 		return
 	}
+	c.Set(wholeBody, body)
 	c.Request.Body = &timedBody{io.NopCloser(bytes.NewReader(body)), c.Writer}
 }
 

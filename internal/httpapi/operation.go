@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/peer"
 )
 
 // bodyReadTimeout is for the slowest honest client of a body at the limit.
@@ -80,7 +82,11 @@ func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, 
 				defer leave()
 				r = r.WithContext(ctx)
 			}
-			if err := fn(c.Writer, r, who); err != nil {
+			err := fn(c.Writer, r, who)
+			if e, held := errors.AsType[*peer.Elsewhere](err); held {
+				err = a.handOn(c, e)
+			}
+			if err != nil {
 				a.fail(c, err)
 			}
 		})

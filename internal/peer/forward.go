@@ -25,6 +25,7 @@ func (s *Service) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 	header.Set(headerMethod, r.Method)
 	header.Set(headerTarget, r.URL.RequestURI())
 	header.Set(headerHost, r.Host)
+	header.Set(headerClient, r.RemoteAddr)
 	got, err := s.send(r.Context(), question{to: to, op: opRequest, who: who, header: header, body: body})
 	if err != nil {
 		return err

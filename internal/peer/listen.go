@@ -152,6 +152,7 @@ func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, body io.R
 	}
 	inner := r.Clone(context.WithValue(r.Context(), forwardedKey{}, true))
 	inner.Method, inner.URL, inner.Host, inner.RequestURI = r.Header.Get(headerMethod), target, r.Header.Get(headerHost), r.Header.Get(headerTarget)
+	inner.RemoteAddr, inner.TLS = r.Header.Get(headerClient), nil // both are of its connection, not of this one
 	inner.Body, inner.ContentLength, inner.TransferEncoding = io.NopCloser(body), -1, nil
 	clean(inner.Header)
 	s.requests.ServeHTTP(w, inner)

@@ -365,6 +365,7 @@ func TestForward(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 			w.Header().Set("X-Answer", "yes")
+			w.Header().Set("X-Client", r.RemoteAddr)
 			w.WriteHeader(http.StatusTeapot)
 			_, _ = fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Host, " ", r.Header.Get("Authorization"), " ", r.Header.Get("Portico-Peer-Token"), r.Header.Get("Expect"), string(body), peer.Forwarded(r.Context()))
 		}))
@@ -372,6 +373,7 @@ func TestForward(t *testing.T) {
 	a := d.settle("a", nil, nil)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		r.RemoteAddr = "192.0.2.7:1"
 		if err := a.Forward(w, r, body, "b"); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
@@ -384,6 +386,7 @@ func TestForward(t *testing.T) {
 		r.Host = "portico.example"
 		r.Header.Set("Authorization", "Bearer x")
 		r.Header.Set("Portico-Peer-Token", "mine")
+		r.Header.Set("Portico-Peer-Client", "192.0.2.66:1")
 		resp, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = resp.Body.Close() })
@@ -395,6 +398,7 @@ func TestForward(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusTeapot, resp.StatusCode)
 		require.Equal(t, "yes", resp.Header.Get("X-Answer"))
+		require.Equal(t, "192.0.2.7:1", resp.Header.Get("X-Client"), "where it began, which no client says")
 		require.Equal(t, "PUT /a%2Fb?c=d portico.example Bearer x "+body+"true", string(text))
 	}
 	resp := ask(http.MethodGet, "/stream", "")
