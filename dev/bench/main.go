@@ -60,6 +60,7 @@ func benchmarks() []benchmark {
 		{"toolcall", "all", benchToolCall},
 		{"mcp", "all", benchMCP},
 		{"rounds", "all", benchRounds},
+		{"forwarded", "all", benchForwarded},
 		{"exec", "all sandbox", benchExec},
 		{"paused", "all sandbox", benchPaused},
 		{"starts", "all sandbox", benchStarts},

@@ -35,6 +35,22 @@ func startPortico(ctx context.Context, users int, more ...string) (*portico, err
 	if err != nil {
 		return nil, err
 	}
+	p, err := servePortico(ctx, db, more...)
+	if err != nil {
+		return nil, errors.Join(err, drop(context.WithoutCancel(ctx)))
+	}
+	stop := p.stop
+	p.stop = func() error { return errors.Join(stop(), drop(context.WithoutCancel(ctx))) }
+	for n := range users {
+		if err := p.addUser(ctx, fmt.Sprintf("user%d", n)); err != nil {
+			return nil, errors.Join(err, p.stop())
+		}
+	}
+	return p, nil
+}
+
+// servePortico starts a server on a database that may serve others, too.
+func servePortico(ctx context.Context, db string, more ...string) (*portico, error) {
 	dir, err := os.MkdirTemp("", "portico-bench-")
 	if err != nil {
 		return nil, err
@@ -65,12 +81,7 @@ func startPortico(ctx context.Context, users int, more ...string) (*portico, err
 	p := &portico{app: a, url: "http://" + s.Addr().String(), db: db, demo: demo.URL(listen)}
 	p.stop = func() error {
 		ctx := context.WithoutCancel(ctx)
-		return errors.Join(s.Stop(ctx), a.Close(), drop(ctx), os.RemoveAll(dir))
-	}
-	for n := range users {
-		if err := p.addUser(ctx, fmt.Sprintf("user%d", n)); err != nil {
-			return nil, errors.Join(err, p.stop())
-		}
+		return errors.Join(s.Stop(ctx), a.Close(), os.RemoveAll(dir))
 	}
 	return p, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/objectstore"
+	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/telemetry"
 	"github.com/portico-run/portico/internal/telemetry/trace"
@@ -119,6 +120,7 @@ type App struct {
 	Outside      *outside.Service
 	Nodes        *node.Service
 	ending       ending
+	Peers        *peer.Service // nil where this process listens for no others
 	Leases       *lease.Keeper
 	Erasure      *erase.Service
 	Tools        *tool.Module
@@ -179,7 +181,10 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.wire(ctx); err != nil {
+	if err = a.peers(); err == nil {
+		err = a.wire(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -233,7 +238,7 @@ func (a *App) wire(ctx context.Context) error {
 	publisher := sdkbundle.NewPublisher(a.definitions, a.Objects)
 	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
 	a.API = httpapi.New(httpapi.Deps{
-		Auth: a.Accounts.Service, Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
+		Auth: a.Accounts.Service, Peers: a.forwarder(), Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
 		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Tracer: a.tracer, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,
 	})
 	a.measure()
@@ -251,6 +256,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.measureLeases()
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)
+	a.answerPeers()
 	return a.publisher()
 }
 

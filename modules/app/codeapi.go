@@ -27,7 +27,7 @@ func (a *App) codeAPI() (*codeapi.Module, error) {
 		Settings: codeapi.Settings{
 			Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles, MaxInput: min(4*c.MaxFile, s.Disk),
 			Programs: execution.Settings{
-				Owner: a.Owner, Keys: serverKeys(a.Config),
+				Owner: a.Owner, Peers: a.others(), Keys: serverKeys(a.Config),
 				Timeout: min(c.Timeout, s.MaxTimeout), MinTimeout: minTimeout, MaxTimeout: s.MaxTimeout, Idle: c.Idle,
 				MaxRounds: c.MaxRounds, MaxCalls: c.MaxCalls, MaxTools: c.MaxTools, MaxResult: c.MaxResult, MaxState: c.MaxState,
 			},

@@ -447,15 +447,21 @@ func TestContinuationTokens(t *testing.T) {
 		require.Equal(t, "tool_call_required", two.Status, "%+v", two)
 		require.Equal(t, one.SessionID, two.SessionID)
 		require.NotEqual(t, one.ToolCalls[0].ID, two.ToolCalls[0].ID)
-		replayed := send(s.key, one.ContinuationToken, results(one))
+		// An answer may be lost on its way: the same results get it again, others do not.
+		again := send(s.key, one.ContinuationToken, results(one))
+		require.Equal(t, two.ContinuationToken, again.ContinuationToken)
+		require.Equal(t, two.ToolCalls, again.ToolCalls)
+		others := results(one)
+		others[0]["result"] = "other"
+		replayed := send(s.key, one.ContinuationToken, others)
 		require.Equal(t, 400, replayed.code)
 		require.Equal(t, "Continuation token was used before", replayed.Error)
 		end := send(s.key, two.ContinuationToken, results(two))
 		require.Equal(t, "{'n': 1} {'n': 2}\n", end.Stdout)
-		after := send(s.key, two.ContinuationToken, results(two))
-		require.Equal(t, 404, after.code)
-		require.Equal(t, "Execution not found or expired", after.Error)
-		require.Equal(t, "error", after.Status)
+		require.Equal(t, end.Stdout, send(s.key, two.ContinuationToken, results(two)).Stdout)
+		old := send(s.key, one.ContinuationToken, results(one))
+		require.Equal(t, 404, old.code)
+		require.Equal(t, "error", old.Status)
 		for e := other; ; {
 			e = send(s.key, e.ContinuationToken, results(e))
 			if e.Status == "completed" {
@@ -488,8 +494,8 @@ func TestConcurrentContinuations(t *testing.T) {
 			require.Equal(t, "once\n", got.Stdout)
 		}
 	}
-	require.Equal(t, 1, counts[200], "%v", counts)
-	require.Equal(t, 9, counts[409]+counts[404], "%v", counts)
+	require.Positive(t, counts[200], "%v", counts) // and again for those that came after its end
+	require.Equal(t, 10, counts[200]+counts[409], "%v", counts)
 }
 
 func TestLimitsOfPrograms(t *testing.T) {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -82,6 +83,14 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	}
 	if a.Publisher != nil {
 		s.group.Add("what is published to Redis", a.Publisher)
+	}
+	if a.Peers != nil {
+		// They may come as soon as they know of this process, and its last programs end
+		// before they hear nothing more.
+		a.Peers.Requests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			pages.ServeHTTP(w, r.WithContext(a.ending.door.Enter(r.Context())))
+		}))
+		s.group.Add("the listener for other processes", a.Peers)
 	}
 	s.group.Add("this process among the others", a.Nodes)
 	s.group.Add("the keeper of leases", a.Leases)

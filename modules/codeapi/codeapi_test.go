@@ -119,6 +119,11 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.False(t, f.Executions.Waits(ben, paused.Token))
 				require.True(t, f.Executions.Waits(anna, paused.Token))
 			},
+			"CancelHere": func() {
+				cancelled, err := f.Executions.CancelHere(ctx, ben, "r")
+				require.NoError(t, err)
+				require.False(t, cancelled)
+			},
 			"Cancel": func() {
 				cancelled, err := f.Executions.Cancel(ctx, ben, "r")
 				require.NoError(t, err)

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,6 +31,7 @@ type exchange struct {
 	calls    int
 	numbered int   // calls that got an id
 	state    int64 // bytes of all results
+	last     answer
 	over     bool
 }
 
@@ -210,6 +212,22 @@ func (e *exchange) claim(round int, results []ToolResult) (alive bool, err error
 	return true, nil
 }
 
+// answered remembers what the continuation of a round was answered, and again returns
+// it for the same one.
+func (e *exchange) answered(a answer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.held() <= maxAnswer {
+		e.last = a
+	}
+}
+
+func (e *exchange) again(round int, results [sha256.Size]byte) (Reply, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last.reply, e.last.round == round && e.round.number == round+1 && !e.round.continuing && e.last.results == results
+}
+
 // check refuses results that do not answer the round, one for each call.
 func (e *exchange) check(results []ToolResult) (size int64, err error) {
 	limit := e.limits
@@ -311,7 +329,7 @@ func (e *exchange) begin() (number int, calls []AskedCall, begun bool) {
 }
 
 // close notes that nothing of the program runs any more, and reports whether
-// somebody may still come for its reply.
+// somebody may still come for its reply, or waits for it after a pause.
 func (e *exchange) close() (awaited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -319,7 +337,7 @@ func (e *exchange) close() (awaited bool) {
 	if e.round.idle != nil {
 		e.round.idle.Stop()
 	}
-	return e.round.number > 0 && !e.round.continuing
+	return e.round.number > 0
 }
 
 // closed reports whether close was called.

@@ -73,7 +73,7 @@ func (s *Service) pause(ctx context.Context, e *execution) (Reply, bool, error) 
 		return Reply{}, false, nil // it ended while that was written
 	}
 	token, err := s.tokens.issue(ticket{
-		Execution: e.id, Session: e.work.Session, UID: e.who.UID, Round: number, Expires: s.now().Add(s.settings.Idle).Unix(),
+		Execution: e.id, Session: e.work.Session, UID: e.who.UID, Round: number, Expires: s.now().Add(s.settings.Idle).Unix(), Node: s.settings.Owner,
 	})
 	if err != nil {
 		e.cancel(err)

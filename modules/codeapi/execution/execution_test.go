@@ -206,7 +206,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 func TestResultsMustAnswerTheRound(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		f := codeapitest.New(t, db, codeapitest.Options{})
+		f := codeapitest.New(t, db, codeapitest.Options{Change: func(s *codeapi.Settings) { s.Programs.Idle = time.Hour }})
 		answered := make(chan string, 1)
 		f.Driver.Does(func(ctx context.Context, job sandbox.Job) sandbox.Result {
 			_, text := codeapitest.Call(ctx, job, `{"calls":[{"name":"ask"},{"name":"other"},{"name":"ask","input":null}]}`)
@@ -232,6 +232,13 @@ func TestResultsMustAnswerTheRound(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, end.Cause)
 		require.JSONEq(t, `{"results":[{"result":1},{"error":"Tool \"other\" was not given to this program."},{"error":"no"}]}`, <-answered)
+		// Its caller may have lost the answer: the same results get it again.
+		again, err := f.Executions.Continue(ctx, anna, r.Token, right, "")
+		require.NoError(t, err)
+		require.Equal(t, end, again)
+		_, err = f.Executions.Continue(ctx, anna, r.Token, right[:1], "")
+		require.ErrorIs(t, err, execution.ErrTokenUsed)
+		f.Now = f.Now.Add(2 * time.Minute) // it is not kept for ever
 		_, err = f.Executions.Continue(ctx, anna, r.Token, right, "")
 		require.ErrorIs(t, err, execution.ErrGone)
 		require.Contains(t, detail(err), "It has ended before (completed).")

@@ -5,6 +5,7 @@ package execution
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -35,12 +36,21 @@ type Observer interface {
 	Ended(cause string)
 }
 
+// Peers are the other processes.
+type Peers interface {
+	// Others asks all of them that live at once.
+	Others(ctx context.Context, op string, who actor.Actor, in any, each func(answer json.RawMessage)) error
+}
+
 // Settings are the limits of programs.
 type Settings struct {
 	// Owner names this process; it holds the programs it pauses.
 	Owner string
 	// Keys are those that the keys of continuation tokens are made of.
 	Keys signing.Keys
+	// Peers are the other processes, which hold programs, too; nil where this one is
+	// alone.
+	Peers Peers
 	// Timeout is the limit of a program that names none, MinTimeout and
 	// MaxTimeout what it may name. The clock stands while a program is paused.
 	Timeout, MinTimeout, MaxTimeout time.Duration
@@ -81,6 +91,8 @@ type Service struct {
 	rows     repository
 	tokens   tokens
 	paused   *paused
+	peers    Peers
+	lasts    *lasts
 }
 
 // New returns a service that runs nothing.
@@ -92,6 +104,7 @@ func New(d Deps) (*Service, error) {
 	return &Service{
 		db: d.DB, sessions: d.Sessions, sandbox: d.Sandbox, programs: d.Programs, observer: d.Observer, settings: d.Settings,
 		logger: d.Logger, now: d.Now, tokens: tokens{keys: keys}, paused: newPaused(),
+		peers: d.Settings.Peers, lasts: &lasts{now: d.Now},
 	}, nil
 }
 

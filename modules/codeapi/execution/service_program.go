@@ -3,6 +3,8 @@ package execution
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/drain"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -233,7 +236,7 @@ func (s *Service) follow(e *execution) {
 	awaited := e.calls.close()
 	s.recordEnd(ctx, e)
 	if awaited {
-		s.paused.removeAfter(e, s.settings.Idle)
+		s.paused.removeAfter(e, s.settings.Idle) // Continue removes it before
 	} else {
 		// Before the reply is out: whoever has it finds the program gone.
 		s.paused.remove(e)
@@ -251,17 +254,25 @@ func ended(c Cause) string {
 }
 
 // Continue gives a paused program the results of its calls and waits until it
-// pauses again or ends.
+// pauses again or ends. The last continuation gets the same answer again. The error is a
+// peer.Elsewhere where another process holds the program.
 func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, results []ToolResult, request string) (Reply, error) {
 	k, err := s.tokens.read(token, a.UID, s.now())
 	if err != nil {
 		return Reply{}, err
 	}
+	sum, err := digest(results)
+	if err != nil {
+		return Reply{}, err
+	}
 	e := s.paused.get(k.Execution)
 	if e == nil || e.who.UID != a.UID {
-		return Reply{}, s.gone(ctx, a, k)
+		return s.absent(ctx, a, k, sum)
 	}
 	alive, err := e.calls.claim(k.Round, results)
+	if reply, same := e.calls.again(k.Round, sum); same && errors.Is(err, ErrTokenUsed) {
+		return reply, nil
+	}
 	if err != nil {
 		return Reply{}, err
 	}
@@ -274,7 +285,9 @@ func (s *Service) Continue(ctx context.Context, a actor.Actor, token string, res
 		return Reply{}, err
 	}
 	e.calls.deliver(results)
-	return s.next(ctx, e)
+	reply, err := s.next(ctx, e)
+	s.remember(e, answer{k.Round, sum, reply}, err)
+	return reply, err
 }
 
 // Waits reports whether this process holds the program of a token, so that it can be
@@ -288,24 +301,76 @@ func (s *Service) Waits(a actor.Actor, token string) bool {
 	return e != nil && e.who.UID == a.UID
 }
 
-// gone says what became of a program that this process does not hold.
-func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket) error {
+// remember keeps what a continuation is answered, for when that is lost. A program that
+// has ended is forgotten only then: whoever asks again meanwhile finds one or the other.
+func (s *Service) remember(e *execution, a answer, err error) {
+	if err == nil && a.reply.Paused() {
+		e.calls.answered(a)
+		return
+	}
+	if err == nil {
+		s.lasts.keep(e, a)
+	}
+	s.paused.remove(e)
+}
+
+// absent answers for a program that this process does not hold.
+func (s *Service) absent(ctx context.Context, a actor.Actor, k ticket, results [sha256.Size]byte) (Reply, error) {
+	reply, same, known := s.lasts.of(a.UID, k, results)
+	switch {
+	case same:
+		return reply, nil
+	case known:
+		return Reply{}, ErrTokenUsed.Do("The program has ended. Run it again.")
+	case s.peers != nil && k.Node != "" && k.Node != s.settings.Owner:
+		return Reply{}, s.elsewhere(a, k, k.Node)
+	}
+	return Reply{}, s.gone(ctx, a, k, false)
+}
+
+func (s *Service) elsewhere(a actor.Actor, k ticket, node string) error {
+	return &peer.Elsewhere{Node: node, Gone: func(ctx context.Context) error { return s.gone(ctx, a, k, true) }}
+}
+
+// gone says what became of a program that this process does not hold. dead is set when
+// the process that held it is gone.
+func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket, dead bool) error {
 	row, err := s.rows.execution(s.db.Read(ctx), a.UID, k.Execution)
 	switch {
 	case errors.Is(err, database.ErrNotFound):
 		return ErrGone.Do("Run the program again.")
 	case err != nil:
 		return err
+	case row.Status == statusOpen && dead:
+		return ErrLost.Do("Run the program again.")
+	case row.Status == statusOpen && s.peers != nil && row.Owner != s.settings.Owner:
+		return s.elsewhere(a, k, row.Owner) // a token of a version that named no process
 	case row.Status == statusOpen:
 		return ErrElsewhere.Do("Send it to the address that answered the first request. If nothing answers there any more, run the program again.")
 	}
 	return ErrGone.Do("It has ended before (" + row.Status + "). Run the program again.")
 }
 
-// Cancel ends the program that came with a request, or was continued by it, and
-// returns when nothing of it runs any more. It reports false when there is
-// none, or it has ended.
+// CancelOp is the name under which other processes are asked to cancel.
+const CancelOp = "program.cancel"
+
+// Cancel ends the program that came with a request, or was continued by it, in
+// whichever process it is, and returns when nothing of it runs any more. It reports
+// false when there is none, or it has ended.
 func (s *Service) Cancel(ctx context.Context, a actor.Actor, request string) (bool, error) {
+	ended, err := s.CancelHere(ctx, a, request)
+	if ended || err != nil || s.peers == nil {
+		return ended, err
+	}
+	err = s.peers.Others(ctx, CancelOp, a, request, func(answer json.RawMessage) { ended = ended || string(answer) == "true" })
+	if ended {
+		return true, nil
+	}
+	return false, err
+}
+
+// CancelHere is Cancel for the programs of this process.
+func (s *Service) CancelHere(ctx context.Context, a actor.Actor, request string) (bool, error) {
 	if strings.TrimSpace(request) == "" {
 		return false, errs.New(errs.Invalid, "request_id is required").Do("Send the X-LibreChat-Code-Request-ID of the request.")
 	}

@@ -18,6 +18,7 @@ var (
 	ErrTokenForeign = errs.New(errs.Forbidden, "Continuation token belongs to another user")
 	ErrContinuing   = errs.New(errs.Conflict, "Execution is being continued by another request")
 	ErrGone         = errs.New(errs.NotFound, "Execution not found or expired")
+	ErrLost         = errs.New(errs.NotFound, "Execution was lost: the server process that held it has ended")
 	ErrElsewhere    = errs.New(errs.NotFound, "Execution is not held by this server process: another one holds it, or held it when it was killed")
 )
 
@@ -27,7 +28,8 @@ type ticket struct {
 	Session   string `json:"s"`
 	UID       string `json:"u"`
 	Round     int    `json:"r"`
-	Expires   int64  `json:"x"` // seconds since 1970
+	Expires   int64  `json:"x"`           // seconds since 1970
+	Node      string `json:"n,omitempty"` // the process that holds it
 }
 
 // tokens signs and reads continuation tokens.
