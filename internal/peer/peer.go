@@ -66,6 +66,11 @@ type Elsewhere struct {
 // Error implements error.
 func (e *Elsewhere) Error() string { return "the process " + e.Node + " holds it" }
 
+// In is the same with its answer in other words.
+func (e *Elsewhere) In(words func(error) error) *Elsewhere {
+	return &Elsewhere{e.Node, func(ctx context.Context) error { return words(e.Gone(ctx)) }}
+}
+
 // Deps is what the service needs.
 type Deps struct {
 	// Self is the id of this process, Listen where it listens for the others.

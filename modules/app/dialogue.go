@@ -18,7 +18,7 @@ func (a *App) dialogues() *dialogue.Service {
 		DB: a.DB, Programs: dialogue.Running{Executions: a.CodeAPI.Executions, Sessions: a.CodeAPI.Sessions}, Toolsets: callable{usable{a.Installs.Service}, a},
 		Approvals: a.Approvals.Service, Billing: a.Credits.Service, Hub: a.Hub,
 		Settings: dialogue.Settings{
-			Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Output: int(c.Agent.Output), Idle: c.CodeAPI.Idle,
+			Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Output: int(c.Agent.Output), Idle: c.CodeAPI.Idle, Peers: a.holders(),
 			Window: func(model string) dialogue.Window {
 				f := a.facts(model)
 				return dialogue.Window{Context: f.Context, Answer: f.Answer}

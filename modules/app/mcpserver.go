@@ -25,7 +25,7 @@ func (a *App) mcpServer(box *secretbox.Box) *mcpserver.Module {
 	}
 	return mcpserver.New(mcpserver.Deps{
 		Programs: a.Programs.Service, Toolsets: usable{a.Installs.Service}, Approvals: a.Approvals.Service, Resources: readable{a}, Hub: a.Hub, Logger: a.Logger,
-		Settings: mcpserver.Settings{Console: console, Version: Version, Box: box, Challenge: challenge, Sessions: c.MCP.Sessions, Now: a.DB.Now},
+		Settings: mcpserver.Settings{Console: console, Version: Version, Box: box, Challenge: challenge, Sessions: c.MCP.Sessions, Now: a.DB.Now, Self: a.known()},
 	})
 }
 

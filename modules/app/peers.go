@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/peer"
+	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/codeapi/execution"
 	"github.com/portico-run/portico/modules/run/node"
 )
@@ -46,6 +47,16 @@ func (a *App) answerPeers() {
 			return nil, err
 		}
 		return a.CodeAPI.Executions.CancelHere(ctx, who, request)
+	})
+	a.Peers.Handle(dialogue.WaitsOp, func(_ context.Context, who actor.Actor, body io.Reader) (any, error) {
+		var ids []string
+		if err := json.NewDecoder(body).Decode(&ids); err != nil {
+			return nil, err
+		}
+		if !a.Dialogues.WaitsHere(who, ids) {
+			return "", nil
+		}
+		return a.Owner, nil
 	})
 }
 
@@ -89,4 +100,20 @@ func (a *App) others() execution.Peers {
 		return nil
 	}
 	return a.Peers
+}
+
+// holders are the processes that may hold a conversation; nil where this one is alone.
+func (a *App) holders() dialogue.Peers {
+	if a.Peers == nil {
+		return nil
+	}
+	return a.Peers
+}
+
+// known is the id of this process where others can ask it; else empty.
+func (a *App) known() string {
+	if a.Peers == nil {
+		return ""
+	}
+	return a.Owner
 }

@@ -106,8 +106,8 @@ func TestResultsFitTheCalls(t *testing.T) {
 
 	both := results(got, "1", "2")
 	require.ErrorIs(t, begin(actor.Actor{UID: "u-somebody"}, *both), dialogue.ErrCallGone, "they are another user's")
-	require.False(t, s.Dialogues.Waits(actor.Actor{UID: "u-somebody"}, []string{calls[0].ID}))
-	require.True(t, s.Dialogues.Waits(s.User, []string{calls[0].ID}))
+	require.False(t, s.Dialogues.WaitsHere(actor.Actor{UID: "u-somebody"}, []string{calls[0].ID}))
+	require.True(t, s.Dialogues.WaitsHere(s.User, []string{calls[0].ID}))
 	checked := *both
 	checked.Checked = true
 	require.ErrorIs(t, begin(s.User, checked), dialogue.ErrSessionMissing)
@@ -177,7 +177,7 @@ func TestDirectCallsAndProgramsTogether(t *testing.T) {
 	call := of[dialogue.Call](got)[0]
 	require.Equal(t, dialogue.StopCalls, got.Stop)
 	require.Empty(t, call.Program)
-	require.False(t, s.Dialogues.Waits(s.User, []string{call.ID}), "the client has all of it")
+	require.False(t, s.Dialogues.WaitsHere(s.User, []string{call.ID}), "the client has all of it")
 	req.Items = append(req.Items, model.CallItem(call.ID, call.Name, string(call.Arguments)), model.Output(call.ID, "five"))
 	again := asks(t, s, req)
 	require.Equal(t, []dialogue.Part{dialogue.Text{Text: "Five."}}, again.Parts)

@@ -88,8 +88,9 @@ type Dialogues interface {
 	// was begun before.
 	Begin(ctx context.Context, a actor.Actor, req Request) (Turn, error)
 	// Waits reports whether calls of these ids wait for results of the user's client,
-	// or did a moment ago.
-	Waits(a actor.Actor, callIDs []string) bool
+	// or did a moment ago. The error is a peer.Elsewhere where they do in another
+	// process.
+	Waits(ctx context.Context, a actor.Actor, callIDs []string) (bool, error)
 }
 
 // Restore makes items of the token of a Thought. covers says that they stand for the

@@ -90,6 +90,9 @@ type Settings struct {
 	Window func(model string) Window
 	// Busy is how many requests of one user are worked on at once; 0 takes 64.
 	Busy int
+	// Peers are the other processes, which hold conversations, too; nil where this one
+	// is alone.
+	Peers Peers
 	// Grace is how long a request is worked on that nobody follows; 0 takes 10
 	// seconds, within which clients come back.
 	Grace time.Duration

@@ -25,6 +25,13 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 		return t, nil
 	}
 	if req.Continue != nil {
+		var ids []string
+		for _, one := range req.Continue.named() {
+			ids = append(ids, one.id)
+		}
+		if _, err := s.Waits(ctx, a, ids); err != nil {
+			return nil, err
+		}
 		return s.goOn(a, req) //nolint:contextcheck // the work outlives its request
 	}
 	if err := drain.Admit(ctx); err != nil {
@@ -176,13 +183,6 @@ func (s *Service) release(c *conversation) {
 			}
 		}
 	}
-}
-
-// Waits implements Dialogues.
-func (s *Service) Waits(a actor.Actor, callIDs []string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(callIDs, func(id string) bool { return s.pauses[key(a.UID, id)] != nil })
 }
 
 // goOn continues what waits for a client. The same results again get the same answer.

@@ -70,8 +70,11 @@ type Settings struct {
 	// Challenge tells apps where they get access tokens, in the header
 	// WWW-Authenticate of AppPath; empty for nowhere.
 	Challenge string
+	// Self is the id of this process, where others hand requests of its sessions on to
+	// it; empty for nowhere.
+	Self string
 	// Sessions lets clients of the older era that can ask a person begin sessions:
-	// their next requests must come to the same process.
+	// their next requests must come to the same process, or to one that knows it.
 	Sessions bool
 }
 
@@ -120,7 +123,7 @@ func New(d Deps) *Module {
 		d.Settings.Now = time.Now
 	}
 	m := &Module{deps: d, schema: mcp.NewSchemaCache(), waiting: map[string]int{}}
-	m.Kept = kept.New(kept.Settings{Build: m.server, MaxBody: maxBody, Logger: d.Logger})
+	m.Kept = kept.New(kept.Settings{Build: m.server, Self: d.Settings.Self, MaxBody: maxBody, Logger: d.Logger})
 	return m
 }
 
@@ -139,8 +142,9 @@ func (m *Module) Register(api *httpapi.API) {
 	end := httpapi.Operation{
 		ID: "mcp-end", Method: http.MethodDelete, Path: path, Tag: "mcp", Summary: "End a session of an MCP client", Runs: true, Errors: []errs.Code{errs.NotFound},
 		Description: "What is under way in it goes on.",
+		Raw:         httpapi.Description{Input: endSessionInput{}, Answers: []any{httpapi.Envelope[*httpapi.None]{Success: true}}},
 	}
-	httpapi.Register(api, end, m.end)
+	api.Raw(end, m.end)
 	if m.deps.Settings.Challenge == "" {
 		return
 	}
@@ -150,7 +154,7 @@ func (m *Module) Register(api *httpapi.API) {
 	api.Raw(op, m.serve)
 	end.ID, end.Path, end.Summary = "mcp-oauth-end", AppPath, "End a session of an app"
 	end.Access, end.Challenge = op.Access, op.Challenge
-	httpapi.Register(api, end, m.end)
+	api.Raw(end, m.end)
 }
 
 // server has the tools for callers of a kind. Whose request it answers, each handler is

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -75,6 +74,9 @@ type endSessionInput struct {
 }
 
 // end ends a session.
-func (m *Module) end(_ context.Context, who actor.Actor, in *endSessionInput) (*httpapi.None, error) {
-	return nil, m.Kept.End(in.Session, who)
+func (m *Module) end(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
+	if err := m.Kept.End(r.Header.Get(kept.Header), who); err != nil {
+		return err
+	}
+	return httpapi.Write[*httpapi.None](w, nil)
 }

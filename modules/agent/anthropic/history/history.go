@@ -25,7 +25,9 @@ type Files interface {
 
 // Waiting knows which calls wait for a client.
 type Waiting interface {
-	Waits(a actor.Actor, callIDs []string) bool
+	// Waits reports whether calls wait in this process. The error is a peer.Elsewhere
+	// where they do in another one.
+	Waits(ctx context.Context, a actor.Actor, callIDs []string) (bool, error)
 }
 
 // Reader reads messages.
@@ -280,8 +282,14 @@ func (h *history) user(ctx context.Context, t turn, uses []block, last bool) err
 	if len(results) < len(uses) {
 		return unanswered(t, slices.DeleteFunc(slices.Clone(uses), func(u block) bool { _, has := results[u.ID]; return has }))
 	}
-	if last && !h.whole && h.pending(uses) {
-		return h.goOn(ctx, uses, results, rest)
+	if last && !h.whole {
+		waits, err := h.pending(ctx, uses)
+		if err != nil {
+			return wire.Of(err)
+		}
+		if waits {
+			return h.goOn(ctx, uses, results, rest)
+		}
 	}
 	for _, u := range uses {
 		if u.program() != "" {

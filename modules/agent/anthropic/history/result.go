@@ -53,15 +53,18 @@ func (h *history) result(ctx context.Context, use, b block) (model.Item, error) 
 }
 
 // pending reports whether programs wait for the results of calls.
-func (h *history) pending(uses []block) bool {
+func (h *history) pending(ctx context.Context, uses []block) (bool, error) {
 	var own []string
 	for _, u := range uses {
 		if u.program() != "" {
-			return true
+			return true, nil
 		}
 		own = append(own, u.ID)
 	}
-	return len(own) > 0 && len(h.open) > 0 && h.reader.Waiting.Waits(h.who, own)
+	if len(own) == 0 || len(h.open) == 0 {
+		return false, nil
+	}
+	return h.reader.Waiting.Waits(ctx, h.who, own)
 }
 
 // goOn continues programs with results.

@@ -1,6 +1,7 @@
 package messages_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -22,7 +23,7 @@ import (
 // nothing waits.
 type nothing struct{}
 
-func (nothing) Waits(actor.Actor, []string) bool { return false }
+func (nothing) Waits(context.Context, actor.Actor, []string) (bool, error) { return false, nil }
 
 func reader() messages.Reader {
 	return messages.Reader{History: history.Reader{Waiting: nothing{}}, Offer: offer.Reader{Tools: 4, Endpoint: "https://portico.test/mcp"}}

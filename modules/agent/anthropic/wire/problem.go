@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 )
 
@@ -29,6 +30,9 @@ func Invalid(parameter, format string, args ...any) *errs.Error {
 
 // Of puts refusals of the engine into the vendor's words.
 func Of(err error) error {
+	if e, ok := errors.AsType[*peer.Elsewhere](err); ok {
+		return e.In(Of)
+	}
 	if m, ok := errors.AsType[*dialogue.Missing](err); ok {
 		return lacking(m)
 	}

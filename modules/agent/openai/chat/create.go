@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -25,7 +26,7 @@ type creation struct {
 
 // create answers POST /v1/chat/completions.
 func (s *Service) create(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
-	c, err := s.read(r, who) //nolint:contextcheck // the request has it
+	c, err := s.read(r, who)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	if err != nil {
 		return c, err
 	}
-	offered, err := s.offer(r, who, c.body)
+	offered, err := s.offer(r, who, c.body) //nolint:contextcheck // the request has it
 	if err != nil {
 		return c, err
 	}
@@ -87,12 +88,16 @@ func (s *Service) read(r *http.Request, who actor.Actor) (creation, error) {
 	if _, err := rand.Read(id[:]); err != nil {
 		return c, err
 	}
+	goesOn, err := s.continues(r.Context(), who, list)
+	if err != nil {
+		return c, failure.Of(err, programCall)
+	}
 	c.head = Completion{
 		ID: "chatcmpl-" + hex.EncodeToString(id[:]), Object: "chat.completion", Created: s.deps.Now().Unix(), Model: cmp.Or(c.body.Model, who.Model, s.deps.Settings.First),
 	}
 	c.request = dialogue.Request{
 		Model: c.body.Model, Tools: offered.Tools, Programs: offered.Programs, Choice: offered.Choice, Options: options,
-		OneByOne: c.body.Parallel != nil && !*c.body.Parallel, Continue: s.continues(who, list),
+		OneByOne: c.body.Parallel != nil && !*c.body.Parallel, Continue: goesOn,
 		Sent: made.Sent(r), Digest: digest,
 	}
 	if c.request.Continue == nil {
@@ -126,7 +131,7 @@ func (s *Service) offer(r *http.Request, who actor.Actor, b ChatRequest) (offer.
 
 // continues is what the newest results answer that waits; nil where nothing does. Calls
 // of programs are known by their ids: where their program is gone, that is an error.
-func (s *Service) continues(who actor.Actor, list []message) *dialogue.Continue {
+func (s *Service) continues(ctx context.Context, who actor.Actor, list []message) (*dialogue.Continue, error) {
 	results, after := newest(list)
 	ids := make([]string, len(results))
 	waits := false
@@ -135,8 +140,14 @@ func (s *Service) continues(who actor.Actor, list []message) *dialogue.Continue 
 		ids[i], ofProgram = strings.CutPrefix(m.CallID, programCall)
 		waits = waits || ofProgram
 	}
-	if len(ids) == 0 || !waits && !s.deps.Dialogues.Waits(who, ids) {
-		return nil
+	if len(ids) > 0 && !waits {
+		var err error
+		if waits, err = s.deps.Dialogues.Waits(ctx, who, ids); err != nil {
+			return nil, err
+		}
+	}
+	if !waits {
+		return nil, nil //nolint:nilnil // nothing goes on, and nothing is wrong
 	}
 	c := &dialogue.Continue{More: items(after)}
 	for i, m := range results {
@@ -144,7 +155,7 @@ func (s *Service) continues(who actor.Actor, list []message) *dialogue.Continue 
 		value, _ := json.Marshal(text) // texts always marshal
 		c.Results = append(c.Results, dialogue.Result{CallID: ids[i], As: m.CallID, Value: valueOf(text, value), Text: text})
 	}
-	return c
+	return c, nil
 }
 
 // valueOf is what a program gets of a result: the value that its JSON says, or else the

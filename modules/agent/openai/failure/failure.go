@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 )
 
@@ -79,6 +80,9 @@ func At(param string, err error) error {
 // Of puts refusals of the engine into the words of the form. The ids of calls of
 // programs begin with the prefix there.
 func Of(err error, prefix string) error {
+	if e, ok := errors.AsType[*peer.Elsewhere](err); ok {
+		return e.In(func(err error) error { return Of(err, prefix) })
+	}
 	if m, ok := errors.AsType[*dialogue.Missing](err); ok {
 		switch {
 		case len(m.Direct) > 0:

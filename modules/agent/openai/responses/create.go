@@ -82,6 +82,9 @@ func (s *Service) begin(ctx context.Context, who actor.Actor, c creation) (dialo
 	}
 	waiting := s.memory.Waiting(who.UID, c.silent)
 	if waiting == nil {
+		if _, err := s.deps.Dialogues.Waits(ctx, who, []string{c.silent}); err != nil {
+			return nil, err
+		}
 		return nil, dialogue.ErrCallGone.Do("The program has ended, or has expired. Begin the conversation anew.")
 	}
 	return &asking{rand.Text(), waiting}, nil

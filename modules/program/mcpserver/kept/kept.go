@@ -30,6 +30,10 @@ type Settings struct {
 	Sessions, PerUser int
 	SessionIdle       time.Duration
 
+	// Self is the id of this process, where others can answer for it: the ids of its
+	// sessions name it. Empty where this process is alone.
+	Self string
+
 	MaxBody int64 // bytes of a request
 	Logger  *slog.Logger
 	Now     func() time.Time

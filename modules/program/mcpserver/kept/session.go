@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/peer"
 )
 
 // Header names the session of a request.
@@ -56,7 +58,7 @@ func (k *Keeper) Open(w http.ResponseWriter, r *http.Request, who actor.Actor) e
 // open makes a session with one request in it.
 func (k *Keeper) open(who actor.Actor) (*session, error) {
 	o, leave := k.enter(who)
-	s := &session{id: rand.Text(), uid: who.UID, kind: kindOf(who), leave: leave, busy: 1}
+	s := &session{id: k.newID(), uid: who.UID, kind: kindOf(who), leave: leave, busy: 1}
 	s.transport = &mcp.StreamableServerTransport{SessionID: s.id}
 	// Its requests bring what is theirs; it knows nothing of the one that began it.
 	var err error
@@ -73,6 +75,23 @@ func (k *Keeper) open(who actor.Actor) (*session, error) {
 	}
 	k.sessions[s.id] = s
 	return s, nil
+}
+
+// newID is the id of a new session. Where there are other processes, it names this one.
+func (k *Keeper) newID() string {
+	if k.settings.Self == "" {
+		return rand.Text()
+	}
+	return rand.Text() + "-" + k.settings.Self
+}
+
+// elsewhere is the error for a session that this process does not have.
+func (k *Keeper) elsewhere(id string) error {
+	_, node, named := strings.Cut(id, "-")
+	if k.settings.Self == "" || !named || node == k.settings.Self {
+		return ErrNoSession
+	}
+	return &peer.Elsewhere{Node: node, Gone: func(context.Context) error { return ErrNoSession }}
 }
 
 // room makes room for another session of a user, in the place of the one in which
@@ -130,12 +149,16 @@ func (k *Keeper) End(id string, who actor.Actor) error {
 }
 
 // find is a session of the caller's, with one request more in it. A credential that may
-// do less, or more, than the one it was begun with is in another's session.
+// do less, or more, than the one it was begun with is in another's session. The error is
+// a peer.Elsewhere where another process has it.
 func (k *Keeper) find(id string, who actor.Actor) (*session, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.sessions[id]
-	if s == nil || s.uid != who.UID || s.kind != kindOf(who) {
+	if s == nil {
+		return nil, k.elsewhere(id)
+	}
+	if s.uid != who.UID || s.kind != kindOf(who) {
 		return nil, ErrNoSession
 	}
 	s.busy++
