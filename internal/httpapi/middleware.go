@@ -37,6 +37,15 @@ func TraceID(ctx context.Context) string {
 	return id
 }
 
+// WithTrace returns a context that belongs to the request of an id; it stays as it is
+// where that is none.
+func WithTrace(ctx context.Context, id string) context.Context {
+	if !traceForm.MatchString(id) {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, id)
+}
+
 var traceForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
 
 // trace begins the part of a trace that a request is.
@@ -58,7 +67,7 @@ func identify(c *gin.Context) {
 		}
 	}
 	c.Header(HeaderTrace, id)
-	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), traceKey{}, id))
+	c.Request = c.Request.WithContext(WithTrace(c.Request.Context(), id))
 }
 
 // logRequest writes one line per request. The path is logged without its

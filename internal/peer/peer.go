@@ -44,6 +44,8 @@ type Directory interface {
 var (
 	// ErrGone says that the lease of the process is over, or that it never was.
 	ErrGone = errors.New("the process is gone")
+	// ErrLost says that a process is gone which had taken what it was sent.
+	ErrLost = fmt.Errorf("%w, with what it was asked", ErrGone)
 	// ErrUnreachable says that the process does not answer although its lease lives.
 	// It has taken nothing of what it was sent.
 	ErrUnreachable = errs.New(errs.Unavailable, "The server process that holds this does not answer now.").

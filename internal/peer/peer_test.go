@@ -287,7 +287,8 @@ func TestAProcessThatIsSilent(t *testing.T) {
 	go func() { ended <- a.Ask(t.Context(), "works", peer.Call{Op: "work", Who: anna(), In: ""}, nil) }()
 	<-begun
 	d.bury("works")
-	require.ErrorIs(t, <-ended, peer.ErrGone)
+	require.ErrorIs(t, <-ended, peer.ErrLost)
+	require.ErrorIs(t, peer.ErrLost, peer.ErrGone)
 }
 
 // A caller that leaves ends the work at the other process; an answer that is lost on

@@ -79,7 +79,7 @@ func (g gate) Read(p []byte) (int, error) {
 
 var errSilent = errors.New("the process does not take the request in time")
 
-// send sends a question. The errors are ErrGone, ErrUnreachable where the other
+// send sends a question. The errors are ErrGone, ErrLost, ErrUnreachable where the other
 // process has taken nothing, ErrBroken where it has, or what it answered.
 func (s *Service) send(ctx context.Context, q question) (*reply, error) {
 	at, err := s.place(ctx, q.to)
@@ -120,6 +120,8 @@ func (s *Service) send(ctx context.Context, q question) (*reply, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.Is(cause, ErrGone) && state.Load() == taken:
+		return nil, ErrLost
 	case errors.Is(cause, ErrGone):
 		return nil, ErrGone
 	case state.Load() == taken:

@@ -55,6 +55,7 @@ func belongings() []belonging {
 		{table: "external_identities", what: "identities at other servers"},
 		{table: "one_time_codes", what: "links to sign in and invitations"},
 		{table: "app_grants", what: "apps that were let in"},
+		{table: "interpreters", what: "places of interpreters"},
 		{table: "stored_responses", what: "stored responses"},
 		{table: "user_sessions", what: "sessions"},
 		{table: "user_api_keys", what: "keys"},

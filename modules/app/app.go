@@ -248,7 +248,7 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.Streams = stream.New(stream.Deps{Runs: a.Runs.Service, Sums: a.Runs.Service, Calls: a.Records.Service, Hub: a.Hub, Poll: c.PTC.PollInterval, Woken: func(written time.Time, found bool) { a.watch.woken(a.DB.Now().Sub(written), found) }})
 	a.Interpreters = repl.New(repl.Deps{
-		Programs: a.Programs.Service, Sandbox: a.Engine,
+		Programs: a.Programs.Service, Sandbox: a.Engine, DB: a.DB, Peers: a.places(),
 		Settings: repl.Settings{Max: c.Agent.MaxInterpreters, PerUser: c.Agent.MaxInterpretersPerUser, Idle: c.Agent.InterpreterIdle},
 	})
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()

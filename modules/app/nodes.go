@@ -31,6 +31,7 @@ func (a *App) load() node.Load {
 // go on, here or elsewhere; what else was begun here has ended.
 func (a *App) lost(ctx context.Context) error {
 	a.Agents.Service.Abandon()
+	a.Interpreters.Service.Abandon()
 	a.Engine.Abandon()
 	return errors.Join(a.Runs.Service.Abandon(ctx), a.Records.Service.Abandon(ctx))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/modules/agent/dialogue"
 	"github.com/portico-run/portico/modules/codeapi/execution"
+	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/run/node"
 )
 
@@ -48,6 +49,7 @@ func (a *App) answerPeers() {
 		}
 		return a.CodeAPI.Executions.CancelHere(ctx, who, request)
 	})
+	a.Interpreters.Serve(a.Peers)
 	a.Peers.Handle(dialogue.WaitsOp, func(_ context.Context, who actor.Actor, body io.Reader) (any, error) {
 		var ids []string
 		if err := json.NewDecoder(body).Decode(&ids); err != nil {
@@ -104,6 +106,14 @@ func (a *App) others() execution.Peers {
 
 // holders are the processes that may hold a conversation; nil where this one is alone.
 func (a *App) holders() dialogue.Peers {
+	if a.Peers == nil {
+		return nil
+	}
+	return a.Peers
+}
+
+// places are the processes that may have an interpreter; nil where this one is alone.
+func (a *App) places() repl.Peers {
 	if a.Peers == nil {
 		return nil
 	}

@@ -196,6 +196,9 @@ func (a *App) housekeep(ctx context.Context) {
 		if err := a.CodeAPI.Purge(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "expired sessions of code were not deleted", "error", err)
 		}
+		if err := a.Interpreters.Purge(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.ErrorContext(ctx, "places of interpreters that are over were not forgotten", "error", err)
+		}
 		if err := a.OpenAI.Purge(ctx); err != nil && ctx.Err() == nil {
 			a.Logger.ErrorContext(ctx, "stored responses that are over were not deleted", "error", err)
 		}

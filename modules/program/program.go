@@ -41,7 +41,7 @@ type Request struct {
 	Shown record.Shown
 	// Functions are tools of the server's own that it may call besides, by
 	// their names.
-	Functions []tool.Function
+	Functions []tool.Function `json:"-"`
 }
 
 // running is the status of a program in the background, in the answer to its

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/lifecycle"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -44,6 +45,10 @@ type Deps struct {
 	Programs Programs
 	Sandbox  Sandbox
 	Settings Settings
+	// Peers are the other processes of the database, which have interpreters, too; nil
+	// where this one is alone.
+	Peers Peers
+	DB    *database.DB // needed with Peers
 }
 
 // Module is the wired package.
@@ -51,7 +56,7 @@ type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
 func New(d Deps) *Module {
-	return &Module{Service: &Service{deps: d, sessions: map[place]*session{}}}
+	return &Module{Service: &Service{deps: d, sessions: map[place]*session{}, loans: map[string]loan{}}}
 }
 
 // Start implements lifecycle.Service: interpreters begin with their code.

@@ -15,10 +15,12 @@ import (
 // Service runs code in interpreters that stay.
 type Service struct {
 	deps Deps
+	rows repository
 
 	mu       sync.Mutex
 	stopped  bool
 	sessions map[place]*session
+	loans    map[string]loan
 	work     sync.WaitGroup
 }
 
@@ -36,18 +38,17 @@ type Answer struct {
 
 // Errors of the service.
 var (
-	ErrBusy     = errs.New(errs.RateLimited, "All persistent interpreters are in use.").Do("Wait for one to end, or run a program of its own.").After(time.Second)
-	errReset    = errors.New("the interpreter was reset")
-	errIdle     = errors.New("the interpreter was not used for long")
-	errReplaced = errors.New("another interpreter took the place")
-	errStopping = errors.New("the server stops")
-	errOverTime = errors.New("the code did not end when its time was up")
+	ErrBusy      = errs.New(errs.RateLimited, "All persistent interpreters are in use.").Do("Wait for one to end, or run a program of its own.").After(time.Second)
+	errAbandoned = errors.New("others have given up this process")
+	errReset     = errors.New("the interpreter was reset")
+	errIdle      = errors.New("the interpreter was not used for long")
+	errReplaced  = errors.New("another interpreter took the place")
+	errStopping  = errors.New("the server stops")
+	errOverTime  = errors.New("the code did not end when its time was up")
 )
 
-// Run runs code in the interpreter of a place, such as a canvas, and makes that
-// if there is none. The request is that of a program; a program that fails is an
-// answer. Ending ctx ends the interpreter.
-func (s *Service) Run(ctx context.Context, a actor.Actor, name string, req program.Request) (Answer, error) {
+// runHere is Run for an interpreter of this process.
+func (s *Service) runHere(ctx context.Context, a actor.Actor, name string, req program.Request) (Answer, error) {
 	opened, err := s.deps.Programs.Open(ctx, a, req)
 	if err != nil {
 		return Answer{}, err
@@ -73,17 +74,17 @@ func (s *Service) run(ctx context.Context, p place, opened *program.Opened, out 
 	}
 }
 
-// Reset ends the interpreter of a place. It reports false when there is none.
-func (s *Service) Reset(_ context.Context, a actor.Actor, name string) (bool, error) {
+// resetHere is Reset for an interpreter of this process.
+func (s *Service) resetHere(a actor.Actor, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.sessions[place{a.UID, name}]
 	if x == nil {
-		return false, nil
+		return false
 	}
 	x.end(errReset)
 	delete(s.sessions, x.place)
-	return true, nil
+	return true
 }
 
 // take returns the interpreter of a place, for this caller alone.
