@@ -47,6 +47,17 @@ func TestAnyProcessContinuesAConversation(t *testing.T) {
 		}
 	}
 	require.Len(t, model.Requests(), 2*2*pairs, "each conversation asks twice, and no attempt does")
+
+	// A request that is sent again, to another process, is not worked on again.
+	talk := both[0].talk(102)
+	form, ok := talk.form.(*chatForm)
+	require.True(t, ok)
+	body := form.body(talk, object{"role": "user", "content": talk.says("plain")})
+	first := all[0].send(both[0].key, "POST", "/v1/chat/completions", body, "X-Stainless-Retry-Count", "0")
+	require.Equal(t, 200, first.status, first.raw)
+	again := all[1].send(both[0].key, "POST", "/v1/chat/completions", body, "X-Stainless-Retry-Count", "1")
+	require.Equal(t, first.raw, again.raw)
+	require.Len(t, model.Requests(), 2*2*pairs+1)
 }
 
 // A session of an MCP client goes on whichever process its requests come to, also while

@@ -24,6 +24,11 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 	if t != nil && req.Digest != ([32]byte{}) && t.answers(req.Sent) {
 		return t, nil
 	}
+	if t == nil {
+		if err := s.worksElsewhere(ctx, a, req); err != nil {
+			return nil, err
+		}
+	}
 	if req.Continue != nil {
 		var ids []string
 		for _, one := range req.Continue.named() {
