@@ -71,6 +71,9 @@ type Operation struct {
 	// Runs says that the operation runs a program or an agent, for keys that may
 	// do that and not everything.
 	Runs bool
+	// Begins says which of its requests begin programs, which another process may do
+	// where the queue of this one is full; nil for none.
+	Begins Begins
 	// Reads says that the operation changes nothing, whatever its method.
 	Reads bool
 	// Tickets says that a ticket for a run, in the parameter ticket, is taken.
@@ -138,6 +141,9 @@ type Deps struct {
 	// Peers are the other processes, which answer what they hold; nil where there
 	// are none.
 	Peers Peers
+	// Spill returns a process that begins a program in the place of this one, whose
+	// queue is full; empty where it is not, or there is none. Nil for nobody.
+	Spill func(ctx context.Context, pauses bool) string
 	// Observe is told every answered request with its route's pattern; it may
 	// be nil.
 	Observe func(method, route string, status int, took time.Duration)
@@ -188,7 +194,7 @@ func New(d Deps) *API {
 	if d.Tracer != nil {
 		a.engine.Use(a.trace)
 	}
-	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody)
+	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody, a.spill)
 	a.huma = huma.NewAPI(a.config(), adapter{a.engine})
 	a.serveDocument()
 	return a

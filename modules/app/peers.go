@@ -120,6 +120,30 @@ func (a *App) places() repl.Peers {
 	return a.Peers
 }
 
+// spill finds another process for a program where the queue of this one is full; nil
+// where this one is alone.
+func (a *App) spill() func(ctx context.Context, pauses bool) string {
+	spilled := a.Metrics.Count("portico_sandbox_spilled_total", "Programs that another process was asked to begin, because the queue was full.")
+	if a.Peers == nil {
+		return nil
+	}
+	return func(ctx context.Context, pauses bool) string {
+		now, most := a.Engine.Stats(), a.Engine.Most()
+		full := now.Running >= most.Running && now.Queued >= most.Queued && (!pauses || now.Paused >= most.Paused)
+		if !full {
+			return ""
+		}
+		node, err := a.Peers.Lighter(ctx)
+		if err != nil {
+			a.Logger.WarnContext(ctx, "no other process was found for a program", "error", err)
+		}
+		if node != "" {
+			spilled(1)
+		}
+		return node
+	}
+}
+
 // known is the id of this process where others can ask it; else empty.
 func (a *App) known() string {
 	if a.Peers == nil {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/sandbox"
 )
 
 // among is the environment of a process that the others of its database reach.
@@ -191,4 +193,41 @@ func TestProgramsOfAKilledProcess(t *testing.T) {
 		require.Contains(t, got.Message, "Run the program again")
 	}
 	require.Equal(t, "ok\n", strings.ToLower(heir.code("/exec", map[string]any{"lang": "py", "code": "print('ok')"}).Stdout))
+}
+
+// A program that finds the queue of its process full is begun by another one, once, and
+// goes on there; where all are full, it is refused as ever.
+func TestAFullProcessLetsAnotherOneBegin(t *testing.T) {
+	testenv.Slow(t, "two whole servers at work")
+	t.Parallel()
+	all := together(t, 2, "SANDBOX_MAX_CONCURRENT=1", "SANDBOX_MAX_QUEUE=0", "SANDBOX_MAX_PAUSED=1", "TOOL_LEASE=1s")
+	one, other := all[0], all[1]
+	require.Eventually(t, func() bool { return one.count("SELECT count(*) FROM nodes WHERE capacity > 0") == 2 }, time.Minute, 10*time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var working sync.WaitGroup
+	occupy := func(s *instance) {
+		working.Go(func() {
+			_, _ = s.app.Engine.Run(ctx, sandbox.Job{Code: "import time\ntime.sleep(600)", Language: sandbox.Python, Timeout: time.Hour})
+		})
+		require.Eventually(t, func() bool { return s.app.Engine.Stats().Running == 1 }, time.Minute, time.Millisecond)
+	}
+	occupy(one)
+	for range 2 {
+		require.Equal(t, "there\n", one.code("/exec", map[string]any{"lang": "py", "code": "print('there')"}).Stdout)
+		require.Equal(t, "there\n", one.run(map[string]any{"code": "print('there')"}).Stdout)
+	}
+	require.Zero(t, one.app.Engine.Stats().Refused)
+	e := other.code("/exec/programmatic", map[string]any{"code": "await ask()\nprint('ran')", "tools": tools("ask")})
+	require.Equal(t, "tool_call_required", e.Status, "%+v", e)
+	require.Equal(t, "ran\n", one.code("/exec/programmatic", continuing(e)).Stdout, "a continuation goes where its program is")
+	require.Contains(t, one.send("", "GET", "/metrics", nil).raw, "portico_sandbox_spilled_total 4")
+
+	occupy(other)
+	got := one.code("/exec", map[string]any{"lang": "py", "code": "print(1)"})
+	require.Equal(t, http.StatusTooManyRequests, got.code, "%+v", got)
+	require.Equal(t, 1, other.app.Engine.Stats().Refused)
+	require.Zero(t, one.app.Engine.Stats().Refused)
+	leave()
+	working.Wait()
 }

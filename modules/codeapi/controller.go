@@ -71,7 +71,7 @@ func (c controller) register(api *httpapi.API) {
 		Description: "Python, bash, JavaScript or TypeScript, in /mnt/data with the files that the request names and those of the session it continues. " +
 			"A program that fails is an answer: its traceback is in stderr.",
 		Raw: httpapi.Description{Input: profileInput{}, Body: codeProgram{Lang: "py", Code: "print(6 * 7)"}, Answers: []any{codeEnded{}}}, BodyLimit: maxBody,
-		Never:  json.RawMessage(neverWithoutCode),
+		Never: json.RawMessage(neverWithoutCode), Begins: httpapi.Always,
 		Errors: []errs.Code{errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.exec)
 	raw(httpapi.Operation{
@@ -82,7 +82,7 @@ func (c controller) register(api *httpapi.API) {
 		Raw: httpapi.Description{
 			Input: requestInput{}, Answers: []any{codePaused{}, codeOver{}},
 			Body: codeProgramWithTools{Code: "print(await get_weather(city='Rome'))", Tools: []callerTool{{Name: "get_weather", Description: "The weather in a city"}}},
-		}, BodyLimit: maxBody, Never: json.RawMessage(neverWithTools),
+		}, BodyLimit: maxBody, Never: json.RawMessage(neverWithTools), Begins: begins,
 		Errors: []errs.Code{errs.NotFound, errs.TimedOut, errs.Conflict, errs.RateLimited, errs.Unavailable},
 	}, c.programmatic)
 	raw(httpapi.Operation{
@@ -100,6 +100,16 @@ func (c controller) register(api *httpapi.API) {
 	}, func(w http.ResponseWriter, _ *http.Request, _ actor.Actor) error {
 		return write(w, http.StatusOK, codeHealth{Status: "ok"})
 	})
+}
+
+// begins implements httpapi.Begins for programs whose tools the caller executes.
+func begins(body []byte) (begins, pauses bool) {
+	var head struct {
+		Token *string           `json:"continuation_token"`
+		Tools []json.RawMessage `json:"tools"`
+	}
+	err := json.Unmarshal(body, &head)
+	return err == nil && head.Token == nil, len(head.Tools) > 0
 }
 
 // profiled says which kind of execution this is: every program is alone.

@@ -147,7 +147,7 @@ func (m *Module) Register(api *httpapi.API) {
 		Description: "Runs Python, bash, JavaScript or TypeScript in a sandbox with the SDK as refly_tools, and answers when it has ended. Watch it live on " +
 			"/v1/action/{resultId}/events; name a resultId of your own to know it beforehand. Ending the request ends the program; with background, it is answered at once, and the program goes on until it ends, or POST /v1/action/abort ends it.",
 		Errors:    []errs.Code{errs.Forbidden, errs.ResultMissing, errs.CanvasMissing, errs.Conflict, errs.RateLimited, errs.Unavailable},
-		BodyLimit: maxBody, Runs: true,
+		BodyLimit: maxBody, Runs: true, Begins: httpapi.Always,
 	}, m.execute)
 }
 
