@@ -235,8 +235,7 @@ func (a *App) wire(ctx context.Context) error {
 	if err := a.callTools(); err != nil {
 		return err
 	}
-	publisher := sdkbundle.NewPublisher(a.definitions, a.Objects)
-	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: publisher.Publish}, location(c.Sandbox.S3Lib))
+	a.SDK = sdkbundle.New(sdkbundle.Deps{Objects: a.Objects, Publish: sdkbundle.NewPublisher(a.definitions, a.Objects).Publish}, location(c.Sandbox.S3Lib))
 	a.API = httpapi.New(httpapi.Deps{
 		Auth: a.Accounts.Service, Peers: a.forwarder(), Spill: a.spill(), Logger: a.Logger, Origins: c.Server.Origins, BodyLimit: c.Server.BodyLimit, Version: Version,
 		Endpoint: c.Server.Endpoint, Observe: a.Metrics.Request, Tracer: a.tracer, Trusted: a.trusted(), Still: a.Accounts.Service.Still, Asked: a.asked,

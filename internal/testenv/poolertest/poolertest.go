@@ -35,13 +35,8 @@ func Start(t testing.TB, database string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := os.MkdirTemp("", "pooler") // readable for whoever it becomes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	password, _ := u.User.Password()
-	file := filepath.Join(folder, "pgbouncer.ini")
+	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]
 * = host=%s port=%s user=%s password=%s
 [pgbouncer]
@@ -57,11 +52,7 @@ server_tls_sslmode = prefer
 	if os.Getuid() == 0 { // it refuses to be root
 		text += "user = nobody\n"
 	}
-	//nolint:gosec // nobody reads it otherwise, and the passwords are those of a test
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // the same
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command(program, file) // Cleanup ends it
