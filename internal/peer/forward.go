@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io"
 	"maps"
 	"mime"
@@ -26,6 +27,9 @@ func (s *Service) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 	header.Set(headerTarget, r.URL.RequestURI())
 	header.Set(headerHost, r.Host)
 	header.Set(headerClient, r.RemoteAddr)
+	id := rand.Text()
+	header.Set(headerRequest, id)
+	defer s.tellLeft(r.Context(), to, who, id)
 	got, err := s.send(r.Context(), question{to: to, op: opRequest, who: who, header: header, body: body})
 	if err != nil {
 		return err

@@ -44,6 +44,8 @@ type listener struct {
 	http   *http.Server
 	served chan struct{}
 	work   sync.WaitGroup
+	works  context.Context //nolint:containedctx // ends when forwarded requests are to end
+	end    context.CancelFunc
 }
 
 // Start listens for the other processes.
@@ -55,6 +57,7 @@ func (s *Service) Start(ctx context.Context) error {
 	}
 	x := &s.listener
 	x.served = make(chan struct{})
+	x.works, x.end = context.WithCancel(context.WithoutCancel(ctx))
 	x.http = &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: serverIdle, TLSConfig: s.deps.TLS.Clone(),
 		ErrorLog: slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
@@ -88,6 +91,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = x.http.Close()
 	}
+	x.end()
 	<-x.served
 	x.work.Wait()
 	x.http = nil
@@ -122,7 +126,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set(headerProblem, none)
 	if h == nil {
-		s.serveRequest(w, r, body)
+		s.serveRequest(w, r, who, body)
 		return
 	}
 	out, err := h(r.Context(), who, body)
@@ -144,13 +148,15 @@ func refuse(w http.ResponseWriter, kind string, status int) {
 
 // serveRequest answers a request that came to another process as if it had come to
 // this one.
-func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, body io.Reader) {
+func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, who actor.Actor, body io.Reader) {
 	target, err := url.ParseRequestURI(r.Header.Get(headerTarget))
 	if err != nil {
 		refuse(w, refused, http.StatusBadRequest)
 		return
 	}
-	inner := r.Clone(context.WithValue(r.Context(), forwardedKey{}, true))
+	ctx, done := s.follow(r.Context(), who.UID, r.Header.Get(headerRequest))
+	defer done()
+	inner := r.Clone(context.WithValue(ctx, forwardedKey{}, true))
 	inner.Method, inner.URL, inner.Host, inner.RequestURI = r.Header.Get(headerMethod), target, r.Header.Get(headerHost), r.Header.Get(headerTarget)
 	inner.RemoteAddr, inner.TLS = r.Header.Get(headerClient), nil // both are of its connection, not of this one
 	inner.Body, inner.ContentLength, inner.TransferEncoding = io.NopCloser(body), -1, nil

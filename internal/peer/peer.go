@@ -85,6 +85,9 @@ type Deps struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 	Times  Times
+	// Ends says whether this process ends: what it has forwarded goes on without it. Nil
+	// is never.
+	Ends func() bool
 }
 
 // Times are how long others are waited for; zero takes what is usual.
@@ -110,6 +113,7 @@ type Service struct {
 	client   *http.Client
 	handlers map[string]Handler
 	requests http.Handler // answers forwarded requests
+	clients  clients
 
 	mu     sync.Mutex
 	places map[string]string // addresses, by node; a node never moves
@@ -134,7 +138,10 @@ func New(d Deps) (*Service, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Service{deps: d, keys: keys, client: newClient(d), handlers: map[string]Handler{}, places: map[string]string{}}, nil
+	made := &Service{deps: d, keys: keys, client: newClient(d), handlers: map[string]Handler{}, places: map[string]string{}}
+	made.clients.leaves = map[string]context.CancelFunc{}
+	made.handlers[opLeft] = made.serveLeft
+	return made, nil
 }
 
 // Self is the id of this process.

@@ -412,6 +412,45 @@ func TestForward(t *testing.T) {
 	require.LessOrEqual(t, len(rest), len(first))
 }
 
+// A client that leaves ends the work that its request began in another process; a process
+// that ends, or dies, does not.
+func TestAClientLeavesAndAProcessDies(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]bool{"the client leaves": false, "the process ends": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := found(t)
+			came, over, goOn := make(chan struct{}), make(chan error, 1), make(chan struct{})
+			d.settle("b", nil, func(s *peer.Service) {
+				s.Requests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					close(came)
+					select {
+					case <-r.Context().Done():
+					case <-goOn: // until the connection has broken
+						for err := error(nil); err == nil; _, err = w.Write(make([]byte, 64<<10)) {
+						}
+					}
+					over <- r.Context().Err()
+				}))
+			})
+			a := d.settle("a", func(p *peer.Deps) { p.Ends = func() bool { return ends } }, nil)
+			ctx, leave := context.WithCancel(actor.With(t.Context(), anna()))
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
+			forwarded := make(chan error, 1)
+			go func() { forwarded <- a.Forward(httptest.NewRecorder(), r, []byte("{}"), "b") }()
+			<-came
+			leave()
+			require.ErrorIs(t, <-forwarded, context.Canceled)
+			if ends {
+				close(goOn)
+				require.NoError(t, <-over)
+			} else {
+				require.ErrorIs(t, <-over, context.Canceled)
+			}
+		})
+	}
+}
+
 // With certificates, a process without one of the same authority is refused, on both
 // sides.
 func TestCertificates(t *testing.T) {

@@ -23,7 +23,8 @@ type problem struct {
 const (
 	headerToken   = "Portico-Peer-Token"   //nolint:gosec // the name of a header
 	headerProblem = "Portico-Peer-Problem" // why there is no answer
-	headerMethod  = "Portico-Peer-Method"  // these four are of a forwarded request
+	headerMethod  = "Portico-Peer-Method"  // these five are of a forwarded request
+	headerRequest = "Portico-Peer-Request" // its id
 	headerTarget  = "Portico-Peer-Target"
 	headerHost    = "Portico-Peer-Host"
 	headerClient  = "Portico-Peer-Client" // the address that it came from

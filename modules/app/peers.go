@@ -32,7 +32,7 @@ func (a *App) peers() error {
 	}
 	var err error
 	a.Peers, err = peer.New(peer.Deps{
-		Self: a.Owner, Listen: c.Listen, Keys: serverKeys(a.Config), Nodes: directory{a}, TLS: secured, Now: a.DB.Now, Logger: a.Logger,
+		Self: a.Owner, Listen: c.Listen, Keys: serverKeys(a.Config), Nodes: directory{a}, TLS: secured, Now: a.DB.Now, Logger: a.Logger, Ends: a.ending.begun,
 	})
 	return err
 }

@@ -56,7 +56,10 @@ type Serving struct {
 func (s *Serving) Addr() net.Addr { return s.server.addr }
 
 // Stop ends everything Start began, the last first.
-func (s *Serving) Stop(ctx context.Context) error { return s.group.Stop(ctx) }
+func (s *Serving) Stop(ctx context.Context) error {
+	s.app.ending.began.Store(true)
+	return s.group.Stop(ctx)
+}
 
 // Start starts everything that works in the background, and answers requests
 // once all of it does. Prepare comes first. watch says where the configuration

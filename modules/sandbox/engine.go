@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -81,12 +82,7 @@ type Stats struct {
 func New(d Deps) *Engine {
 	d.Pool.Min, d.MaxConcurrent = max(d.Pool.Min, 0), max(d.MaxConcurrent, 1)
 	d.Pool.Max = max(d.Pool.Max, d.Pool.Min)
-	if d.Pool.ShrinkEvery == 0 {
-		d.Pool.ShrinkEvery = shrinkEvery
-	}
-	if d.Queue.MaxBytes == 0 {
-		d.Queue.MaxBytes = maxQueueBytes
-	}
+	d.Pool.ShrinkEvery, d.Queue.MaxBytes = cmp.Or(d.Pool.ShrinkEvery, shrinkEvery), cmp.Or(d.Queue.MaxBytes, maxQueueBytes)
 	whole := Counts{Running: d.MaxConcurrent, Queued: d.MaxQueue, Paused: d.MaxPaused}
 	return &Engine{
 		deps: d, turns: newTurns(whole, d.PerOwner, d.Queue.MaxBytes), idle: make(chan Capsule, d.Pool.Max), taken: make(chan struct{}, 1),
@@ -111,7 +107,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// Abandon ends every job, which answers Cancelled. Others may begin.
+// Abandon ends every job, which is lost. Others may begin.
 func (e *Engine) Abandon() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,6 +210,9 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 	go func() {
 		defer leave()
 		x.result, x.err = e.run(ctx, job)
+		if x.err == nil && x.result.Status == Cancelled && engine.Err() != nil && e.ctx.Err() == nil {
+			x.err = lost(errors.New("this process gave up what it ran"))
+		}
 		x.end()
 	}()
 	return x, nil

@@ -269,7 +269,7 @@ func TestEngineAbandonsJobs(t *testing.T) {
 	d.program = func(ctx context.Context, _ int) error {
 		began <- struct{}{}
 		<-ctx.Done()
-		return nil
+		return sandbox.ErrCapsuleGone
 	}
 	sandbox.New(sandbox.Deps{Driver: d}).Abandon() // before Start
 	e := start(t, d, sandbox.Deps{MaxConcurrent: 1, MaxQueue: 1})
@@ -281,7 +281,7 @@ func TestEngineAbandonsJobs(t *testing.T) {
 		go run()
 		<-began
 		e.Abandon()
-		require.NoError(t, <-ended)
+		require.ErrorIs(t, <-ended, sandbox.ErrLost)
 	}
 	d.mu.Lock()
 	d.program = nil

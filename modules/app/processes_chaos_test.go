@@ -1,0 +1,306 @@
+// Slow under the race detector: make test runs it without.
+//go:build !race
+
+package app_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app"
+)
+
+// fleet is some processes on one database, behind a load balancer.
+type fleet struct {
+	t       *testing.T
+	envs    [][]string // where each listens stays the same
+	listens []string
+	front   *instance
+	turn    atomic.Int64
+
+	mu     sync.Mutex
+	living []*process
+}
+
+func startFleet(t *testing.T, n int, more ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t}
+	url, objects := databasetest.URL(t, database.Postgres), t.TempDir()
+	var key string
+	for range n {
+		listen := testenv.FreeAddress(t)
+		env := among(t, url, objects, append(more, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)...)
+		f.envs, f.listens = append(f.envs, env), append(f.listens, listen)
+		p := spawn(t, env)
+		if p.key != "" {
+			key = p.key
+		}
+		f.living = append(f.living, p)
+	}
+	web := httptest.NewServer(http.HandlerFunc(f.balance))
+	t.Cleanup(web.Close)
+	f.front = &instance{t: t, url: web.URL, key: key}
+	return f
+}
+
+// balance sends each request to the next process, and to the one after it where nobody
+// listens, as load balancers do.
+func (f *fleet) balance(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	for range f.listens {
+		at := f.listens[int(f.turn.Add(1))%len(f.listens)]
+		out, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+at+r.URL.RequestURI(), strings.NewReader(string(body)))
+		if err != nil {
+			break
+		}
+		out.Header = r.Header.Clone()
+		got, err := http.DefaultTransport.RoundTrip(out)
+		if err != nil {
+			if strings.Contains(err.Error(), "connection refused") {
+				continue
+			}
+			break
+		}
+		defer func() { _ = got.Body.Close() }()
+		for name := range got.Header {
+			w.Header().Set(name, got.Header.Get(name))
+		}
+		w.WriteHeader(got.StatusCode)
+		_, _ = io.Copy(w, got.Body) // a client that left
+		return
+	}
+	w.WriteHeader(http.StatusBadGateway)
+}
+
+func (f *fleet) process(i int) *process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.living[i]
+}
+
+// again starts a process where one has ended.
+func (f *fleet) again(i int) {
+	_, _ = f.process(i).cmd.Process.Wait()
+	p := spawn(f.t, f.envs[i])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.living[i] = p
+}
+
+// patient sends a request until it is answered by somebody who is not about to end, or
+// gone: what a client with retries does.
+func (f *fleet) patient(path string, body any) (status int, raw string) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); {
+		r, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.front.url+path, strings.NewReader(string(text)))
+		if err != nil {
+			return 0, err.Error()
+		}
+		r.Header.Set("X-API-Key", f.front.key)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		got, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		status, raw = resp.StatusCode, string(got)
+		switch {
+		case err == nil && strings.Contains(raw, "lost the program"):
+			return status, raw
+		case err != nil, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests, status == http.StatusConflict:
+			<-time.After(200 * time.Millisecond)
+		default:
+			return status, raw
+		}
+	}
+	return status, raw
+}
+
+// holder is the process that holds a paused program, by its continuation token.
+func holder(e ended) string {
+	payload, _, _ := strings.Cut(e.ContinuationToken, ".")
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	var ticket struct {
+		Node string `json:"n"`
+	}
+	if err != nil || json.Unmarshal(text, &ticket) != nil {
+		return ""
+	}
+	return ticket.Node
+}
+
+// fateOfPrograms is what became of them.
+type fateOfPrograms struct {
+	mu       sync.Mutex
+	finished int
+	lost     map[string]int // by the process that held them
+	wrong    []string
+}
+
+// rounds runs a program of five rounds.
+func (f *fleet) rounds(n int, fates *fateOfPrograms) {
+	var e ended
+	read := func(status int, raw string) {
+		e = ended{}
+		if json.Unmarshal([]byte(raw), &e) != nil {
+			e.Error = raw
+		}
+		e.code = status
+	}
+	read(f.patient("/exec/programmatic", map[string]any{"code": fmt.Sprintf(fiveRounds, n), "tools": tools("ask")}))
+	node := ""
+	for e.Status == "tool_call_required" {
+		node = holder(e)
+		read(f.patient("/exec/programmatic", continuing(e)))
+	}
+	fates.mu.Lock()
+	defer fates.mu.Unlock()
+	switch {
+	case e.Stdout == fmt.Sprintf("%d 10\n", n):
+		fates.finished++
+	case strings.Contains(e.Error+e.Message, "lost"):
+		fates.lost[node]++
+	default:
+		fates.wrong = append(fates.wrong, fmt.Sprintf("%+v", e))
+	}
+}
+
+// Three processes behind a balancer that knows nothing are asked to end, killed, and
+// stopped by their machine, while programs pause and go on, agents call tools, and
+// programs call tools that cost something. What was not on a process that was killed,
+// or stopped for longer than its lease, is not lost; what was says so; nothing is
+// executed or charged twice.
+func TestProcessesComeAndGo(t *testing.T) {
+	testenv.Slow(t, "three whole servers at work")
+	t.Parallel()
+	programs := 150
+	if n, err := strconv.Atoi(os.Getenv("PORTICO_TEST_PROGRAMS")); err == nil {
+		programs = n
+	}
+	const agents, payers = 15, 15
+	_, env := script(t, `
+- output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(0.3); print('mark')", timeout: null}}}]
+- output: [{text: "Done."}]
+`)
+	f := startFleet(t, 3, append(env, "TOOL_LEASE=4s", "LOG_LEVEL=error", "DRAIN_DELAY=1s", "DRAIN_TIMEOUT=60s", "DEMO_ENABLED=true",
+		"SANDBOX_MAX_PAUSED_PER_USER=500", "SANDBOX_MAX_PAUSED=500", "AGENT_MAX_RUNS=100")...)
+	db := databasetest.OpenURL(t, databaseOf(f.envs[0]), nil)
+	count := func(sql string, args ...any) int { return app.Count(t, db, sql, args...) }
+	nodeAt := func(i int) (id string) {
+		require.Eventually(t, func() bool {
+			address := variable(f.envs[i], "PORTICO_PEER_LISTEN")
+			return database.Unscoped(db.Read(t.Context())).Raw("SELECT node_id FROM nodes WHERE address = ? AND expires_at > now() ORDER BY started_at DESC LIMIT 1", address).Scan(&id).Error == nil && id != ""
+		}, time.Minute, 50*time.Millisecond)
+		return id
+	}
+
+	fates := &fateOfPrograms{lost: map[string]int{}}
+	var work sync.WaitGroup
+	slots := make(chan struct{}, 25)
+	for n := range programs {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			f.rounds(n, fates)
+		})
+		switch n {
+		case programs / 6: // agents and programs that pay, in the middle of it
+			for i := range agents {
+				work.Go(func() {
+					status, raw := f.patient("/v1/skill/invoke", map[string]any{"query": "Go", "resultId": fmt.Sprintf("ar-agent-%d", i)})
+					if status != http.StatusOK && !strings.Contains(raw, "ar-agent") {
+						t.Errorf("an agent did not begin: %d %s", status, raw)
+					}
+				})
+			}
+			for i := range payers {
+				work.Go(func() {
+					f.patient("/v1/sandbox/execute", map[string]any{"language": "python", "resultId": fmt.Sprintf("ar-payer-%d", i),
+						"code": "for i in range(20): get_weather(city='Oslo')\nprint('paid')", "toolsets": []string{"demo"}})
+				})
+			}
+		case programs / 5:
+			require.NoError(t, f.process(0).cmd.Process.Signal(syscall.SIGTERM)) // it finishes its work
+		}
+	}
+	f.again(0)
+	// More of them, while one is killed, and another one is stopped for longer than its lease.
+	gone := map[string]bool{nodeAt(1): true, nodeAt(2): true}
+	for n := range programs {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			f.rounds(programs+n, fates)
+		})
+		switch n {
+		case programs / 4:
+			require.NoError(t, f.process(1).cmd.Process.Kill())
+			f.again(1)
+		case programs / 2:
+			id := nodeAt(2)
+			require.NoError(t, f.process(2).cmd.Process.Signal(syscall.SIGSTOP))
+			require.Eventually(t, func() bool {
+				return count("SELECT count(*) FROM nodes WHERE node_id = ? AND expires_at > now()", id) == 0
+			}, time.Minute, 50*time.Millisecond)
+			require.NoError(t, f.process(2).cmd.Process.Signal(syscall.SIGCONT))
+		}
+	}
+	work.Wait()
+
+	lost := 0
+	for node, n := range fates.lost {
+		require.True(t, gone[node], "%d programs of %s were lost, which was not killed", n, node)
+		lost += n
+	}
+	t.Logf("%d programs finished, %d were lost with their process", fates.finished, lost)
+	require.Empty(t, fates.wrong)
+	require.Equal(t, 2*programs, fates.finished+lost)
+	require.Eventually(t, func() bool {
+		return count("SELECT count(*) FROM action_results WHERE status IN ('waiting', 'running')") == 0
+	}, 2*time.Minute, 200*time.Millisecond, "everything ends")
+	require.Equal(t, count("SELECT count(DISTINCT result_id) FROM action_results WHERE result_id LIKE 'ar-agent-%'"),
+		count("SELECT count(DISTINCT result_id) FROM action_results WHERE result_id LIKE 'ar-agent-%' AND status = 'finish'"), "no run of an agent is lost")
+	require.Zero(t, count("SELECT count(*) FROM tool_call_results WHERE status IN ('executing', 'waiting')"))
+	paid := count("SELECT count(*) FROM tool_call_results WHERE type = 'ptc' AND status = 'completed' AND toolset_id = 'demo'")
+	require.Positive(t, paid)
+	require.Equal(t, paid, count("SELECT count(*) FROM credit_usages WHERE usage_type = 'tool_call'"))
+	require.Equal(t, paid, count("SELECT count(DISTINCT tool_call_id) FROM credit_usages WHERE usage_type = 'tool_call'"))
+	require.Equal(t, count("SELECT CAST(sum(amount) * 100 AS integer) FROM credit_usages"), count("SELECT CAST(sum(balance) * 100 AS integer) FROM credit_debts"),
+		"nothing was granted, so that everything is owed")
+}
+
+// variable is one of an environment.
+func variable(env []string, name string) (value string) {
+	for _, pair := range env {
+		if v, is := strings.CutPrefix(pair, name+"="); is {
+			value = v
+		}
+	}
+	return value
+}
+
+func databaseOf(env []string) string { return variable(env, "DATABASE_URL") }
