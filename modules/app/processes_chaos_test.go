@@ -239,8 +239,10 @@ func TestProcessesComeAndGo(t *testing.T) {
 			}
 			for i := range payers {
 				work.Go(func() {
-					f.patient("/v1/sandbox/execute", map[string]any{"language": "python", "resultId": fmt.Sprintf("ar-payer-%d", i),
-						"code": "for i in range(20): get_weather(city='Oslo')\nprint('paid')", "toolsets": []string{"demo"}})
+					f.patient("/v1/sandbox/execute", map[string]any{
+						"language": "python", "resultId": fmt.Sprintf("ar-payer-%d", i),
+						"code": "for i in range(20): get_weather(city='Oslo')\nprint('paid')", "toolsets": []string{"demo"},
+					})
 				})
 			}
 		case programs / 5:
