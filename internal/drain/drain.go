@@ -20,11 +20,14 @@ type Door struct{ closed atomic.Bool }
 // Close has everything that comes from now on begin nothing new.
 func (d *Door) Close() { d.closed.Store(true) }
 
+// Closed reports whether what comes begins nothing new.
+func (d *Door) Closed() bool { return d.closed.Load() }
+
 type lateKey struct{}
 
 // Enter is the context of a request that comes now.
 func (d *Door) Enter(ctx context.Context) context.Context {
-	if !d.closed.Load() {
+	if !d.Closed() {
 		return ctx
 	}
 	return context.WithValue(ctx, lateKey{}, true)

@@ -64,6 +64,31 @@ func TestAnEndingProcessFinishesItsWork(t *testing.T) {
 	require.Equal(t, 1, other.count(`SELECT count(*) FROM nodes`), "it is gone at once")
 }
 
+// Where processes know each other, a new program that comes to one that ends is begun by
+// another one.
+func TestAnEndingProcessHandsNewProgramsOn(t *testing.T) {
+	testenv.Slow(t, "two whole servers at work")
+	t.Parallel()
+	url, objects := databasetest.URL(t, database.Postgres), t.TempDir()
+	other := serveWith(t, among(t, url, objects, "TOOL_LEASE=3s"))
+	listen := testenv.FreeAddress(t)
+	p := spawn(t, among(t, url, objects, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen, "TOOL_LEASE=3s", "DRAIN_DELAY=0s"))
+	s := p.at(t, listen, other.key)
+	paused := s.code("/v1/exec/programmatic", map[string]any{"code": "print(await ask())", "tools": tools("ask")})
+	require.Equal(t, "tool_call_required", paused.Status, "%+v", paused)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool { return s.send("", "GET", "/readyz", nil).status == 503 }, time.Minute, 10*time.Millisecond)
+	before := other.app.Engine.Stats().Jobs
+	require.Eventually(t, func() bool {
+		e := s.code("/v1/exec/programmatic", map[string]any{"code": "print('new')", "tools": tools("ask")})
+		require.Equal(t, "new\n", e.Stdout, "%+v", e)
+		return other.app.Engine.Stats().Jobs > before
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "completed", s.code("/v1/exec/programmatic", continuing(paused)).Status)
+	_, err := p.cmd.Process.Wait()
+	require.NoError(t, err)
+}
+
 // A second signal, and an interrupt, do not wait for a program.
 func TestAnEndIsNotWaitedForByWhoDoesNotWant(t *testing.T) {
 	testenv.Slow(t, "whole servers at work")

@@ -120,17 +120,17 @@ func (a *App) places() repl.Peers {
 	return a.Peers
 }
 
-// spill finds another process for a program where the queue of this one is full; nil
-// where this one is alone.
+// spill finds another process for a program where the queue of this one is full, or this
+// one is about to end; nil where it is alone.
 func (a *App) spill() func(ctx context.Context, pauses bool) string {
-	spilled := a.Metrics.Count("portico_sandbox_spilled_total", "Programs that another process was asked to begin, because the queue was full.")
+	spilled := a.Metrics.Count("portico_sandbox_spilled_total", "Programs that another process was asked to begin, because the queue was full or this one was about to end.")
 	if a.Peers == nil {
 		return nil
 	}
 	return func(ctx context.Context, pauses bool) string {
 		now, most := a.Engine.Stats(), a.Engine.Most()
 		full := now.Running >= most.Running && now.Queued >= most.Queued && (!pauses || now.Paused >= most.Paused)
-		if !full {
+		if !full && !a.ending.door.Closed() {
 			return ""
 		}
 		node, err := a.Peers.Lighter(ctx)
