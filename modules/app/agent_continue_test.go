@@ -143,15 +143,15 @@ func TestATakeoverLocksAsADecisionDoes(t *testing.T) {
 	a := first.send(first.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Save.", "toolsets": []string{"always"}, "ptc": "off", "resultId": "ar-both"})
 	require.Equal(t, 200, a.status, a.raw)
 	call := first.waits(1)[0].CallID
-	first.stop()
+	second := serveWith(t, append(env, "DEMO_LISTEN="+testenv.FreeAddress(t)))
 	db := databasetest.OpenURL(t, url, nil)
-	var second *instance
 	require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
 		decision := database.Unscoped(tx.Handle)
 		require.NoError(t, decision.Exec("SELECT 1 FROM tool_call_results WHERE call_id = ? FOR NO KEY UPDATE", call).Error)
-		second = serveWith(t, env)
+		first.stop()
 		require.Eventually(t, func() bool {
-			return app.Count(t, db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+			return app.Count(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+				AND query LIKE 'SELECT%tool_call_results%'`) > 0
 		}, time.Minute, 10*time.Millisecond, "the takeover waits for the call")
 		return decision.Exec("SELECT 1 FROM action_results WHERE result_id = 'ar-both' FOR NO KEY UPDATE NOWAIT").Error
 	}))
