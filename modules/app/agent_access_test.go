@@ -59,6 +59,14 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 				return a.Forget(tx, run.Ref{UID: ben.UID, ResultID: "ar-hers"})
 			}))
 		},
+		"GoesOn": func(t *testing.T) { // finds no turn of hers under his id
+			goesOn, err := a.GoesOn(t.Context(), run.Run{UID: ben.UID, ResultID: "ar-hers", Type: "skill"})
+			require.NoError(t, err)
+			require.False(t, goesOn)
+		},
+		"Running":  func(t *testing.T) { require.Zero(t, a.Running(), "it is a number, of all users") },
+		"Abandon":  func(*testing.T) {}, // is for what a process works on, for all users
+		"Quit":     func(*testing.T) {}, // the same
 		"TakeOver": func(t *testing.T) { require.NoError(t, a.TakeOver(t.Context()), "it is for all users") },
 	}
 	i := s.app.Interpreters.Service
@@ -84,6 +92,8 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, reset)
 		},
+		"Resting": func(t *testing.T) { require.Positive(t, i.Resting(), "it is a number, of all users") },
+		"Abandon": func(*testing.T) {}, // is for what a process works on, for all users
 	}
 	for of, c := range map[reflect.Type]map[string]func(t *testing.T){reflect.TypeFor[*agent.Service](): tries, reflect.TypeFor[*repl.Service](): foreign} {
 		for m := range of.Methods() {

@@ -303,6 +303,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"PATCH", "/v1/admin/users/u-none", `{"disabled":true}`, 404},
 		{"PATCH", "/v1/admin/users/u-none", `{}`, 400},
 		{"POST", "/v1/admin/users/u-none/credits", `{"amount":1}`, 404},
+		{"DELETE", "/v1/admin/users/u-none", "", 404},
 		{"DELETE", "/v1/auth/sessions/none", "", 404},
 		{"POST", "/v1/action/" + o.ResultID + "/ticket", "", 200},
 		{"POST", "/v1/action/none/ticket", "", 404},

@@ -135,8 +135,14 @@ func (k *Keeper) Continue(w http.ResponseWriter, r *http.Request, who actor.Acto
 	return nil
 }
 
+// maxID is how long the id of a session may be.
+const maxID = 64
+
 // End ends a session, with the last request in it.
 func (k *Keeper) End(id string, who actor.Actor) error {
+	if id == "" || len(id) > maxID {
+		return errs.New(errs.Invalid, "The header Mcp-Session-Id must name the session, in 1 to 64 characters.")
+	}
 	s, err := k.find(id, who)
 	if err != nil {
 		return err
