@@ -1,3 +1,6 @@
+// Slow under the race detector: make test runs it without.
+//go:build !race
+
 package app_test
 
 import (
