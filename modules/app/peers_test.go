@@ -200,7 +200,7 @@ func TestProgramsOfAKilledProcess(t *testing.T) {
 func TestAFullProcessLetsAnotherOneBegin(t *testing.T) {
 	testenv.Slow(t, "two whole servers at work")
 	t.Parallel()
-	all := together(t, 2, "SANDBOX_MAX_CONCURRENT=1", "SANDBOX_MAX_QUEUE=0", "SANDBOX_MAX_PAUSED=1", "TOOL_LEASE=1s")
+	all := together(t, 2, "SANDBOX_MAX_CONCURRENT=1", "SANDBOX_MAX_QUEUE=0", "SANDBOX_MAX_PAUSED=1", "TOOL_LEASE=6s")
 	one, other := all[0], all[1]
 	require.Eventually(t, func() bool { return one.count("SELECT count(*) FROM nodes WHERE capacity > 0") == 2 }, time.Minute, 10*time.Millisecond)
 	ctx, leave := context.WithCancel(t.Context())

@@ -206,7 +206,7 @@ func TestProcessesComeAndGo(t *testing.T) {
 - output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(0.3); print('mark')", timeout: null}}}]
 - output: [{text: "Done."}]
 `)
-	f := startFleet(t, 3, append(env, "TOOL_LEASE=4s", "LOG_LEVEL=error", "DRAIN_DELAY=1s", "DRAIN_TIMEOUT=60s", "DEMO_ENABLED=true",
+	f := startFleet(t, 3, append(env, "TOOL_LEASE=10s", "LOG_LEVEL=error", "DRAIN_DELAY=1s", "DRAIN_TIMEOUT=60s", "DEMO_ENABLED=true",
 		"SANDBOX_MAX_PAUSED_PER_USER=500", "SANDBOX_MAX_PAUSED=500", "AGENT_MAX_RUNS=100")...)
 	db := databasetest.OpenURL(t, databaseOf(f.envs[0]), nil)
 	count := func(sql string, args ...any) int { return app.Count(t, db, sql, args...) }

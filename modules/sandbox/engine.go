@@ -168,8 +168,7 @@ func (e *Engine) count(change func(s *Stats)) {
 
 // Run runs a job and returns when nothing of it runs any more. It returns
 // ErrBusy when too many jobs wait, ErrOwnerBusy when too many of its owner do,
-// ErrUnavailable when no interpreter can be
-// started, and ErrInvalidJob.
+// ErrUnavailable when no interpreter can be started, and ErrInvalidJob.
 func (e *Engine) Run(ctx context.Context, job Job) (Result, error) {
 	x, err := e.Begin(ctx, job)
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof" // its init adds to http.DefaultServeMux, which nothing here serves
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/portico-run/portico/configs"
 )
 
 // Deps is what the package needs.
@@ -53,7 +54,7 @@ const (
 
 // Start listens and serves in the background.
 func (s *Server) Start(ctx context.Context) error {
-	if s.deps.Token == "" && !Loopback(s.deps.Listen) {
+	if s.deps.Token == "" && !loopback(s.deps.Listen) {
 		return errors.New("the address for operators can be reached from other machines: set PORTICO_ADMIN_TOKEN, or have PORTICO_ADMIN_LISTEN begin with 127.0.0.1")
 	}
 	var lc net.ListenConfig
@@ -116,7 +117,7 @@ func (s *Server) handler() http.Handler {
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case s.deps.Token == "" && !Loopback(r.Host):
+		case s.deps.Token == "" && !loopback(r.Host):
 			http.Error(w, "Ask for 127.0.0.1, ::1 or localhost, or set PORTICO_ADMIN_TOKEN.", http.StatusForbidden)
 		case s.deps.Token != "" && !same(bearer(r), s.deps.Token):
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -141,16 +142,7 @@ func same(got, want string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// Loopback reports whether an address, with or without a port, is one that only
-// its own machine reaches.
-func Loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
+func loopback(address string) bool { return configs.IsLoopback("http://" + address) }
 
 func (s *Server) showLevel(w http.ResponseWriter, _ *http.Request) {
 	if s.deps.Level == nil {

@@ -91,3 +91,12 @@ func (s *Service) WaitsHere(a actor.Actor, ids []string) bool {
 	}
 	return false
 }
+
+// over reports whether the program that waits for the client has ended.
+func (c *conversation) over() bool {
+	if len(c.answer.queue) == 0 {
+		return false
+	}
+	p := c.answer.queue[0]
+	return p.replies == nil && p.token != "" && !c.service.deps.Programs.Executions.Waits(c.who, p.token)
+}

@@ -79,15 +79,6 @@ func (w *work) drive(ctx context.Context) error {
 // errOver is a program from which nothing comes any more.
 var errOver = ErrCallGone.Do("The program that waited for them has expired, or has ended. Begin the conversation anew.")
 
-// over reports whether the program that waits for the client has ended.
-func (c *conversation) over() bool {
-	if len(c.answer.queue) == 0 {
-		return false
-	}
-	p := c.answer.queue[0]
-	return p.replies == nil && p.token != "" && !c.service.deps.Programs.Executions.Waits(c.who, p.token)
-}
-
 // start begins a program.
 func (w *work) start(ctx context.Context, p *running) error {
 	if err := w.touch(ctx); err != nil {
