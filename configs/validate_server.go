@@ -2,6 +2,7 @@ package configs
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,6 +33,11 @@ func (l *loader) validatePeers() {
 	for _, file := range []*string{&p.Certificate, &p.Key, &p.Authority} {
 		l.must(file, *file == "" || whole, "needs the other two of PORTICO_PEER_TLS_…: all three or none")
 	}
+	// Whoever has a key of tokens between processes acts as any user.
+	known := slices.ContainsFunc(append(l.config.Server.OldEncryptionKeys(), l.config.Server.EncryptionKey.Reveal()),
+		func(key string) bool { return strings.EqualFold(key, developmentKey) })
+	l.must(&p.Listen, p.Listen == "" || !known || IsLoopback("http://"+p.Listen),
+		"needs an ENCRYPTION_KEY of your own, since whoever knows it acts as any user there, and everybody knows the development key; make one with: openssl rand -hex 32")
 	l.must(&p.Listen, p.Listen == "" || !strings.HasPrefix(l.config.Database.URL.Reveal(), "sqlite:"), "needs PostgreSQL: other processes find this one there")
 }
 

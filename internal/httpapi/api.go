@@ -194,7 +194,10 @@ func New(d Deps) *API {
 	if d.Tracer != nil {
 		a.engine.Use(a.trace)
 	}
-	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody, a.spill)
+	a.engine.Use(identify, a.logRequest, a.recoverPanic, a.cors, a.authenticate, a.readBody)
+	if d.Spill != nil {
+		a.engine.Use(a.spill)
+	}
 	a.huma = huma.NewAPI(a.config(), adapter{a.engine})
 	a.serveDocument()
 	return a

@@ -23,13 +23,19 @@ func (a *API) handOn(c *gin.Context, e *peer.Elsewhere) error {
 	if !whole && c.Request.ContentLength != 0 {
 		return peer.ErrUnreachable.With(errors.New("the body of the request was not kept"))
 	}
-	r := c.Request.Clone(ctx)
-	r.Header.Set(HeaderTrace, TraceID(ctx))
-	err := a.deps.Peers.Forward(writer{c.Writer}, r, body, e.Node)
+	err := a.forward(c, body, e.Node)
 	if errors.Is(err, peer.ErrGone) {
 		return e.Gone(ctx)
 	}
 	return err
+}
+
+// forward lets another process answer a request, under the same id.
+func (a *API) forward(c *gin.Context, body []byte, to string) error {
+	ctx := c.Request.Context()
+	r := c.Request.Clone(ctx)
+	r.Header.Set(HeaderTrace, TraceID(ctx))
+	return a.deps.Peers.Forward(writer{c.Writer}, r, body, to)
 }
 
 // writer takes the headers of another process's answer in the place of its own.

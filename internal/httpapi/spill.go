@@ -24,7 +24,7 @@ func (a *API) spill(c *gin.Context) {
 	op, _ := a.route(c)
 	body, whole := c.Value(wholeBody).([]byte)
 	ctx := c.Request.Context()
-	if op.Begins == nil || !whole || a.deps.Spill == nil || peer.Forwarded(ctx) {
+	if op.Begins == nil || !whole || peer.Forwarded(ctx) {
 		return
 	}
 	begins, pauses := op.Begins(body)
@@ -35,9 +35,7 @@ func (a *API) spill(c *gin.Context) {
 	if node == "" {
 		return
 	}
-	r := c.Request.Clone(ctx)
-	r.Header.Set(HeaderTrace, TraceID(ctx))
-	switch err := a.deps.Peers.Forward(writer{c.Writer}, r, body, node); {
+	switch err := a.forward(c, body, node); {
 	case err == nil:
 		c.Abort()
 	case ctx.Err() != nil, errors.Is(err, peer.ErrBroken), errors.Is(err, peer.ErrLost):

@@ -99,9 +99,9 @@ func (a *App) measure() {
 
 // measureLeases adds the leases to the metrics.
 func (a *App) measureLeases() {
-	a.Metrics.Gauge("portico_leases_held", "Calls that this process works on and renews the leases of.", func() float64 { return float64(a.Records.Service.Working()) })
-	a.Metrics.Counter("portico_leases_lost_total", "Calls that ended elsewhere while this process worked on them: their leases had run out.", func() float64 { return float64(a.Records.Service.Lost()) })
-	a.Metrics.Counter("portico_leases_reaped_total", "Calls and runs that this process ended because their leases had run out.", func() float64 { return float64(a.Leases.Reaped()) })
+	a.Metrics.Gauge("portico_leases_held", "Calls and programs that this process works on.", func() float64 { return float64(a.Records.Service.Working()) })
+	a.Metrics.Counter("portico_leases_lost_total", "Calls that others gave up while this process worked on them.", func() float64 { return float64(a.Records.Service.Lost()) })
+	a.Metrics.Counter("portico_leases_reaped_total", "Calls and runs that this process ended because their own process was gone.", func() float64 { return float64(a.Leases.Reaped()) })
 }
 
 // metrics is the route that Prometheus reads.
