@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"syscall"
 	"testing"
@@ -49,6 +50,13 @@ func TestAnEndingProcessFinishesItsWork(t *testing.T) {
 	require.Contains(t, refused.raw, "another process answers it")
 	require.Equal(t, 200, s.send(s.key, "GET", "/v1/canvas/list", nil).status)
 	require.Equal(t, 503, s.code("/v1/exec/programmatic", program).code)
+	require.Never(t, func() bool {
+		conn, err := net.Dial("tcp", listen)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	}, time.Second, 50*time.Millisecond, "it waits for the program, which nobody continues")
 
 	for i := range 3 {
 		require.Equal(t, "tool_call_required", paused.Status, "%+v", paused)
