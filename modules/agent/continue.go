@@ -38,7 +38,7 @@ func (s *Service) keeper(t task, w *live.Writer, notices *notices) func(ctx cont
 		defer cancel()
 		return s.deps.Records.Turns.Add(ctx, checkpoint.Addition{
 			Run: t.run.Ref(), Number: n,
-			Step: checkpoint.Step{Step: step, Shown: w.Shown(), Warnings: notices.warnings},
+			Step: checkpoint.Step{Step: step, Message: w.Said(), Shown: w.Shown(), Warnings: notices.warnings},
 			Mine: func(tx database.Tx) error { return s.deps.Records.Runs.Mine(ctx, tx, t.run.Ref()) },
 		})
 	}
@@ -252,8 +252,35 @@ func (s *Service) claimed(ctx context.Context, ref run.Ref) (t task, err error) 
 		return t, err
 	}
 	t.decision = s.decide(t.actor, t.request)
+	if err := s.unsay(ctx, ref, turn); err != nil {
+		return t, err
+	}
 	t.run, err = s.deps.Records.Runs.Get(ctx, t.actor, ref.ResultID, &ref.Version)
 	return t, err
+}
+
+// unsay takes the words from answers after the last step: the process died after it had
+// recorded them, and they are given anew.
+func (s *Service) unsay(ctx context.Context, ref run.Ref, turn checkpoint.Turn) error {
+	if turn.Steps > 0 && turn.Last.Message == "" {
+		return nil // kept by a version that did not say which message it was
+	}
+	messages, err := s.deps.Records.Runs.Messages(ctx, actor.Actor{UID: ref.UID}, run.MessageFilter{ResultID: ref.ResultID, Version: ref.Version, Spoken: true})
+	if err != nil {
+		return err
+	}
+	after := turn.Steps == 0
+	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
+		for _, m := range messages {
+			if m.Type == run.AI && after && m.Content != "" {
+				if err := s.deps.Records.Runs.ChangeMessage(ctx, tx, ref, run.MessageChange{MessageID: m.MessageID, Content: new(string)}); err != nil {
+					return err
+				}
+			}
+			after = after || m.MessageID == turn.Last.Message
+		}
+		return nil
+	})
 }
 
 // look looks for runs to take over until ctx ends.

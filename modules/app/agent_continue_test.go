@@ -108,6 +108,8 @@ func TestARunOutlivesItsProcess(t *testing.T) {
 			require.NoError(t, databasetest.OpenURL(t, url, nil).InTx(t.Context(), func(tx database.Tx) error {
 				return database.Unscoped(tx.Handle).Exec("UPDATE action_messages SET content = '' WHERE type = 'tool'").Error
 			}))
+			// And as if it had recorded an answer, and not come to what follows from it.
+			app.Exec(t, databasetest.OpenURL(t, url, nil), `INSERT INTO action_messages (message_id, result_id, seq, type, content) VALUES ('am-late', ?, 9999, 'ai', 'Given again.')`, id)
 			second := serveWith(t, env)
 			second.key = first.key
 			for _, w := range second.waits(2) {
@@ -122,6 +124,9 @@ func TestARunOutlivesItsProcess(t *testing.T) {
 			r := second.finished(t, second.key, id)
 			require.Equal(t, "finish", r.Status, "%v", r.Errors)
 			require.Equal(t, []string{"ONE", "four", "three"}, upstream.all())
+			raw := second.send(second.key, "GET", "/v1/action/result?resultId="+id, nil).raw
+			require.Contains(t, raw, `"content":"I save them. Three are saved."`)
+			require.NotContains(t, raw, "Given again.")
 		})
 	}
 }

@@ -316,7 +316,7 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 - output: [{call: {name: execute_code, arguments: {code: "import time; time.sleep(0.7); print('mark')", timeout: null}}}]
 - output: [{text: "Done."}]
 `)
-	env = append(env, "TOOL_LEASE=10s", "LOG_LEVEL=error", "SANDBOX_MAX_CONCURRENT=30")
+	env = append(env, "TOOL_LEASE=10s", "LOG_LEVEL=error", "SANDBOX_MAX_CONCURRENT=30", "SANDBOX_MAX_PER_USER=30")
 	url := databasetest.URL(t, database.Postgres)
 	survivor := serve(t, url, env...)
 	listen := testenv.FreeAddress(t)
@@ -350,6 +350,10 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 	require.Zero(t, survivor.count("SELECT COUNT(*) FROM action_results WHERE status = 'running'"))
 	interrupted := survivor.count("SELECT COUNT(*) FROM tool_call_results WHERE result_id LIKE 'ar-dies-%' AND status = 'failed'")
 	require.Positive(t, interrupted)
+	for n := range each {
+		raw := survivor.send(survivor.key, "GET", fmt.Sprintf("/v1/action/result?resultId=ar-dies-%d", n), nil).raw
+		require.Contains(t, raw, `"name":"answer","content":"Done."`)
+	}
 	told := 0
 	for _, asked := range model.Requests() {
 		told += strings.Count(string(asked), "was interrupted")

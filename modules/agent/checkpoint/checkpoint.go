@@ -29,6 +29,8 @@ type Origin struct {
 // Step is an answer of the model's that has calls.
 type Step struct {
 	loop.Step
+	// Message is the answer as it was recorded.
+	Message string `json:"message,omitempty"`
 	// Shown is under which ids the calls are recorded, by the provider's ids.
 	Shown map[string]record.Shown `json:"shown"`
 	// Warnings are what the user was told so far.

@@ -56,6 +56,7 @@ type Writer struct {
 
 	mu        sync.Mutex // never held over I/O
 	messageID string     // of the answer that is being written
+	said      string     // the message of the last whole answer
 	text      strings.Builder
 	reasoning strings.Builder
 	shown     [2]int              // bytes of both that were shown
@@ -206,6 +207,13 @@ func (w *Writer) Shown() map[string]record.Shown {
 	return maps.Clone(w.answered)
 }
 
+// Said is the message of the last whole answer; empty before there was one.
+func (w *Writer) Said() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said
+}
+
 // Restore says how the calls of an answer were shown that another process had. It
 // comes before the first Delta.
 func (w *Writer) Restore(shown map[string]record.Shown) {
@@ -250,6 +258,7 @@ func (w *Writer) Answered(ctx context.Context, r model.Response) error {
 		w.mu.Lock()
 		m := w.now()
 		w.next(calls)
+		w.said = m.id
 		w.mu.Unlock()
 		return w.Append(ctx, func(ctx context.Context, tx database.Tx) error { return w.record(ctx, tx, m, usage, r) })
 	})
