@@ -197,8 +197,11 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 		e.work.Done()
 	}
 	if err := e.turns.take(ctx, e.wish(job)); err != nil {
-		if ctx.Err() == nil {
+		switch {
+		case ctx.Err() == nil:
 			e.count(func(s *Stats) { s.Refused++ })
+		case engine.Err() != nil:
+			err = ErrUnavailable.Do("It had not begun; send the program again.")
 		}
 		leave()
 		return nil, err
