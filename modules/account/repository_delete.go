@@ -56,6 +56,8 @@ func belongings() []belonging {
 		{table: "one_time_codes", what: "links to sign in and invitations"},
 		{table: "app_grants", what: "apps that were let in"},
 		{table: "interpreters", what: "places of interpreters"},
+		{table: "bounds", what: "counts of what may begin"},
+		{table: "bound_places", what: "counts of what is under way"},
 		{table: "stored_responses", what: "stored responses"},
 		{table: "user_sessions", what: "sessions"},
 		{table: "user_api_keys", what: "keys"},

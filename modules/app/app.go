@@ -56,6 +56,7 @@ import (
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/erase"
 	"github.com/portico-run/portico/modules/run/lease"
 	"github.com/portico-run/portico/modules/run/node"
@@ -119,6 +120,7 @@ type App struct {
 	Records      *record.Module
 	Outside      *outside.Service
 	Nodes        *node.Service
+	Bounds       *bound.Limiter
 	ending       ending
 	Peers        *peer.Service // nil where this process listens for no others
 	Leases       *lease.Keeper
@@ -309,14 +311,14 @@ func (a *App) tools(functions *function.Registry) *tool.Module {
 	})
 	return tool.New(tool.Deps{
 		Records: a.Records.Service, Catalogue: a.Toolsets.Service, Policy: a.PTC.Service, Billing: a.Credits.Service,
-		Means:     tool.Means{Executors: a.executors, Resources: a.Resources, Functions: functions},
+		Means:     tool.Means{Executors: a.executors, Resources: a.Resources, Functions: functions, Limiter: a.Bounds},
 		Approvals: a.Approvals.Service,
 		Settings: tool.Settings{
 			ResultCap: int(c.Tool.ResponseCap), Timeout: c.Tool.MaxTimeout, MCP: c.Tool.ExecuteMCP, Now: a.DB.Now, Observe: a.watch.called,
 			Bounds: tool.Bounds{
-				User: tool.Bound{AtOnce: c.Tool.MaxPerUser},
-				Key:  tool.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},
-				Run:  tool.Bound{AtOnce: c.Tool.MaxPerRun, PerSecond: c.Tool.RatePerRun.Float()},
+				User: bound.Bound{AtOnce: c.Tool.MaxPerUser},
+				Key:  bound.Bound{AtOnce: c.Tool.MaxPerKey, PerSecond: c.Tool.RatePerKey.Float()},
+				Run:  bound.Bound{AtOnce: c.Tool.MaxPerRun, PerSecond: c.Tool.RatePerRun.Float()},
 			},
 		},
 		Logger: a.Logger,

@@ -15,6 +15,7 @@ import (
 // and what records it.
 func (a *App) callTools() error {
 	a.record()
+	a.bounds()
 	var err error
 	if a.Engine, err = a.engine(); err != nil {
 		return err

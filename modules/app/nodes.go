@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/lease"
 	"github.com/portico-run/portico/modules/run/node"
 )
@@ -19,6 +20,16 @@ func (a *App) nodes() {
 		DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: a.Config.Tool.Lease, Logger: a.Logger,
 	})
 	a.Metrics.Gauge("portico_nodes", "Server processes that share the database, as this one knows.", func() float64 { return float64(a.Nodes.Count()) })
+}
+
+// nodesTopic is the kind of the topics about processes that come.
+const nodesTopic = "node"
+
+// bounds wires what counts over all processes.
+func (a *App) bounds() {
+	a.Bounds = bound.New(bound.Deps{
+		DB: a.DB, Self: a.Owner, Processes: func() int { return a.Nodes.Count() }, Now: a.DB.Now, Logger: a.Logger,
+	})
 }
 
 // load is what the sandbox of this process does.

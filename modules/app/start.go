@@ -96,6 +96,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 		s.group.Add("the listener for other processes", a.Peers)
 	}
 	s.group.Add("this process among the others", a.Nodes)
+	s.group.Add("what is used in all processes", a.Bounds)
 	s.group.Add("the keeper of leases", a.Leases)
 	if a.MCP != nil {
 		s.group.Add("MCP servers", a.MCP)

@@ -35,6 +35,8 @@ func parts() []part {
 		{table: "approval_permissions"},
 		{table: "stored_responses"},
 		{table: "interpreters", key: "uid"},
+		{table: "bounds", key: "scope"},
+		{table: "bound_places", key: "scope"},
 		{table: "agent_turns"},
 		{table: "credit_usages", kept: ledger, clear: map[string]any{
 			"tool_call_id": nil, "action_result_id": nil, "version": nil, "description": nil, "tool_call_meta": nil, "app_id": nil, "extra_data": nil,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -17,7 +18,7 @@ func TestRatesOfKeysAndRuns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		tool.Adjust(f.Service, func(s *tool.Settings) {
-			s.Bounds = tool.Bounds{Key: tool.Bound{PerSecond: 2}, Run: tool.Bound{PerSecond: 1}}
+			s.Bounds = tool.Bounds{Key: bound.Bound{PerSecond: 2}, Run: bound.Bound{PerSecond: 1}}
 		})
 		call := func(key, run string) error {
 			req := request(`{"city":"Rome"}`)

@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/schema/jsonschema"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/tool/function"
@@ -65,13 +66,13 @@ type Resources interface {
 	Open(ctx context.Context, a actor.Actor, callID string, created time.Time, name string) (resource.File, error)
 }
 
-// Settings are the limits of this process.
+// Settings are the limits of calls.
 type Settings struct {
 	// ResultCap is the largest output, in bytes, that a call may have at all.
 	ResultCap int
 	// Timeout bounds one call, whatever its toolset allows itself.
 	Timeout time.Duration
-	// Bounds are how many calls of one user, key and run this process takes.
+	// Bounds are how many calls of one user, key and run all processes take.
 	Bounds Bounds
 	// MCP executes the tools of MCP servers for who calls the route of SDKs, too.
 	// Programs and models of this server reach them always.
@@ -102,6 +103,8 @@ type Means struct {
 	Resources Resources
 	// Functions are the server's own tools; nil for none.
 	Functions *function.Registry
+	// Limiter counts calls in and out; nil counts those of this process alone.
+	Limiter *bound.Limiter
 }
 
 // Module is the wired package.
@@ -112,9 +115,12 @@ func New(d Deps) *Module {
 	if d.Settings.Now == nil {
 		d.Settings.Now = database.Now
 	}
+	if d.Means.Limiter == nil {
+		d.Means.Limiter = bound.New(bound.Deps{Now: d.Settings.Now})
+	}
 	return &Module{Service: &Service{
 		records: d.Records, catalogue: d.Catalogue, policy: d.Policy, billing: d.Billing, executors: d.Means.Executors, resources: d.Means.Resources,
-		functions: d.Means.Functions, approvals: d.Approvals, settings: d.Settings, logger: d.Logger, schemas: &jsonschema.Cache{}, limiter: newLimiter(), large: newBudget(d.Settings),
+		functions: d.Means.Functions, approvals: d.Approvals, settings: d.Settings, logger: d.Logger, schemas: &jsonschema.Cache{}, limiter: d.Means.Limiter, large: newBudget(d.Settings),
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/internal/schema/jsonschema"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/function"
 	"github.com/portico-run/portico/modules/tool/resource"
@@ -29,7 +30,7 @@ type Service struct {
 
 	schemas *jsonschema.Cache
 	lent    lent
-	limiter *limiter
+	limiter *bound.Limiter
 	large   *budget.Budget
 }
 

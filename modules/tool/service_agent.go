@@ -90,8 +90,8 @@ func (s *Service) ContinueForModel(ctx context.Context, a actor.Actor, callID st
 		return s.records.Settle(context.WithoutCancel(ctx), c, s.refused(ctx, c, err), s.bill(chargeOf(c, false, 0)))
 	}
 	// It was let in where it was made, whatever the bounds are.
-	visit := s.limiter.let(s.settings.Now(), s.limitsOf(a, Context{ResultID: c.ResultID}))
-	defer visit.leave()
+	visit := s.limiter.Let(s.limitsOf(a, Context{ResultID: c.ResultID}))
+	defer visit.Leave()
 	ctx, hold := s.large.Open(ctx, a.UID)
 	defer hold.Release()
 	answer, charge, err := s.checkAndPerform(ctx, job{actor: a, call: c, arguments: d.arguments, visit: visit, verdict: &verdict})

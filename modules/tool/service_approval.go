@@ -8,6 +8,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool/approval"
 	"github.com/portico-run/portico/modules/toolset"
@@ -27,7 +28,7 @@ type job struct {
 	by        record.Grant // what the program that makes it was given
 	asked     Context
 	arguments map[string]any
-	visit     *visit
+	visit     *bound.Visit
 	verdict   *approval.Verdict // how the call's wait ended; nil where it has not waited
 }
 
@@ -52,7 +53,7 @@ func (s *Service) approved(ctx, soon context.Context, j job, in *Invocation) (wa
 	if err != nil {
 		return false, tooMany(err)
 	}
-	back := j.visit.rest()
+	back := j.visit.Rest()
 	verdict, err := s.approvals.Wait(ctx, q, need)
 	back()
 	if resumed := resume(ctx); err == nil && verdict.State == approval.Allowed {

@@ -38,11 +38,11 @@ func (s *Service) Execute(ctx context.Context, a actor.Actor, req Request) (reco
 // execute runs a call whose request was read, and returns its record as
 // it was when the call began.
 func (s *Service) execute(ctx context.Context, a actor.Actor, req Request, d reading) (record.Call, record.Answer, error) {
-	visit, err := s.limiter.enter(s.settings.Now(), s.limitsOf(a, req.Context))
+	visit, err := s.enter(ctx, a, req.Context)
 	if err != nil {
 		return record.Call{}, record.Answer{}, err
 	}
-	defer visit.leave()
+	defer visit.Leave()
 	call, grant, err := s.place(ctx, a, req)
 	if err != nil {
 		return call, record.Answer{}, err

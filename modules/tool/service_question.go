@@ -59,7 +59,7 @@ func (s *Service) asking(ctx context.Context, j job, in Invocation, c *clock) fu
 			return approval.Reply{}, err
 		}
 		defer c.pause()()
-		back := j.visit.rest()
+		back := j.visit.Rest()
 		reply, err := s.approvals.Ask(within, question(j, in), asked)
 		back()
 		if resumed := resume(ctx); err == nil {
