@@ -60,7 +60,7 @@ func New(d Deps) *Caller {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Caller{deps: d, breakers: newBreakers(d.Breaker)}
+	return &Caller{deps: d, breakers: newBreakers(d.Breaker, d.Now)}
 }
 
 // Wait pauses, as long as ctx lasts.
@@ -121,7 +121,7 @@ func (c *Caller) Do(ctx context.Context, r Request) (Response, error) {
 }
 
 // record counts a call, and tells when it stopped the calls to its origin.
-func (c *Caller) record(b breaker, got Response, err error) {
+func (c *Caller) record(b *breaker, got Response, err error) {
 	if b.record(got, err) && c.deps.Stopped != nil {
 		c.deps.Stopped(b.origin)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -387,7 +388,7 @@ func TestOtherProcessesDoubtAnUpstream(t *testing.T) {
 		other.Doubt(good)
 		one.Doubt(bad)
 	}
-	require.Empty(t, other.Stopped())
+	require.Empty(t, other.Stopped(), "what another process says stops nothing by itself")
 	before := asked.Load()
 	require.NoError(t, do(other, bad))
 	require.Error(t, do(other, bad))
@@ -395,14 +396,54 @@ func TestOtherProcessesDoubtAnUpstream(t *testing.T) {
 	require.Equal(t, bad, <-told)
 	require.NoError(t, do(other, good))
 	require.NoError(t, do(other, good))
+	other.Doubt(good) // it answered a moment ago
+	require.NoError(t, do(other, good))
+	require.Empty(t, slices.DeleteFunc(other.Stopped(), func(s upstream.Stopped) bool { return s.Origin == bad }))
 	require.Len(t, one.Stopped(), 1)
 	require.Empty(t, told)
 }
 
-// However many origins are called, a bounded number is watched.
+// After another process has said that an upstream gives no answer, one call tries,
+// alone; where it answered this process a moment ago, none is held up.
+func TestOneCallTriesWhatAnotherProcessDoubts(t *testing.T) {
+	t.Parallel()
+	came, answer := make(chan struct{}, 10), make(chan struct{}, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		came <- struct{}{}
+		<-answer
+	}))
+	t.Cleanup(s.Close)
+	call, _ := caller(t, upstream.BreakerSettings{Failures: 5, Delay: time.Hour})
+	begin := func() <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := call.Do(t.Context(), upstream.Request{Method: "GET", URL: s.URL, Header: http.Header{}, Allow: loopback, Limit: time.Minute})
+			done <- err
+		}()
+		return done
+	}
+	call.Doubt(s.URL)
+	first := begin()
+	<-came
+	require.ErrorContains(t, <-begin(), upstream.CodeUnavailable, "beside the one that tries")
+	answer <- struct{}{}
+	require.NoError(t, <-first)
+
+	call.Doubt(s.URL)
+	first, second := begin(), begin()
+	<-came
+	<-came // both are sent: it has answered
+	answer <- struct{}{}
+	answer <- struct{}{}
+	require.NoError(t, <-first)
+	require.NoError(t, <-second)
+}
+
+// However many origins are called, a bounded number is watched; those that calls are
+// stopped to are not forgotten for it.
 func TestManyOriginsAreForgotten(t *testing.T) {
 	t.Parallel()
-	call := upstream.New(upstream.Deps{Client: nowhere{}, Breaker: upstream.BreakerSettings{Failures: 1, Delay: time.Hour}})
+	call := upstream.New(upstream.Deps{Client: nowhere{}, ResponseCap: 1 << 20, Breaker: upstream.BreakerSettings{Failures: 1, Delay: time.Hour}})
 	do := func(n int) error {
 		_, err := call.Do(t.Context(), upstream.Request{Method: "GET", URL: fmt.Sprintf("http://host-%d.test/", n), Limit: time.Second})
 		return err
@@ -411,15 +452,23 @@ func TestManyOriginsAreForgotten(t *testing.T) {
 		_ = do(0)
 	}
 	require.ErrorContains(t, do(0), "nothing is sent")
-	for n := range 1000 {
-		_ = do(n + 1)
+	for n := range 3000 {
+		require.NoError(t, do(100+n))
 	}
-	require.ErrorContains(t, do(0), "HOST_NOT_FOUND", "it is asked again")
+	require.ErrorContains(t, do(0), "nothing is sent", "it is still known")
+	require.Equal(t, 1000, upstream.Watched(call))
+	for n := range 3000 {
+		_ = do(10_000 + n%1500 + n/1500*5000) // all of them stop, too
+	}
+	require.Len(t, call.Stopped(), 1000)
 }
 
-// nowhere knows no name.
+// nowhere knows hosts with three or four digits only.
 type nowhere struct{}
 
 func (nowhere) Do(r *http.Request, _ []netip.Prefix) (*http.Response, error) {
+	if n := len(r.URL.Host); n == len("host-100.test") || n == len("host-1000.test") {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil
+	}
 	return nil, &net.DNSError{Err: "no such host", Name: r.URL.Host, IsNotFound: true}
 }
