@@ -50,6 +50,7 @@ func benchmarks() []benchmark {
 		{"knowledge", "all", benchKnowledge},
 		{"runs", "all calls", benchRuns},
 		{"run", "all calls", benchOneRun},
+		{"processes", "all calls", benchProcesses},
 		{"program", "all calls", benchProgram},
 		{"execute", "all calls", benchExecute},
 		{"added", "all calls", benchAdded},

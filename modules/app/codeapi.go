@@ -25,7 +25,7 @@ func (a *App) codeAPI() (*codeapi.Module, error) {
 		Storage: codeapi.Storage{DB: a.DB, Objects: a.Objects, Quota: a.Drive.Service},
 		Sandbox: a.Engine, Programs: a.Programs.Service, Observer: newRounds(a.Metrics), Plans: a.planLimits(), Logger: a.Logger,
 		Settings: codeapi.Settings{
-			Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles, MaxInput: min(4*c.MaxFile, s.Disk),
+			Limiter: a.Bounds, Errors: c.Errors, SessionLife: c.SessionLife, MaxFile: c.MaxFile, MaxFiles: c.MaxFiles, MaxInput: min(4*c.MaxFile, s.Disk),
 			Programs: execution.Settings{
 				Owner: a.Owner, Peers: a.others(), Keys: serverKeys(a.Config),
 				Timeout: min(c.Timeout, s.MaxTimeout), MinTimeout: minTimeout, MaxTimeout: s.MaxTimeout, Idle: c.Idle,

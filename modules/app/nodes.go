@@ -16,14 +16,16 @@ func (a *App) nodes() {
 		DB: a.DB, Self: node.Node{ID: a.Owner, Address: a.Config.Peers.Place(), Version: Version, Role: "all"}, Lease: a.Config.Tool.Lease,
 		Load: a.load, Draining: a.ending.begun, Lost: a.lost, Drain: a.ending.ask, Logger: a.Logger,
 	})
+	a.Hub.Follow(node.Topic, func(id string) {
+		if id != a.Owner {
+			a.Nodes.Look()
+		}
+	})
 	a.Leases = lease.New(lease.Deps{
 		DB: a.DB, Runs: a.Runs.Service, Calls: a.Records.Service, Agents: a.Agents.Service, Lease: a.Config.Tool.Lease, Logger: a.Logger,
 	})
 	a.Metrics.Gauge("portico_nodes", "Server processes that share the database, as this one knows.", func() float64 { return float64(a.Nodes.Count()) })
 }
-
-// nodesTopic is the kind of the topics about processes that come.
-const nodesTopic = "node"
 
 // bounds wires what counts over all processes.
 func (a *App) bounds() {

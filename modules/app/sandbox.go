@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/bubblewrap"
 	"github.com/portico-run/portico/modules/sandbox/forkserver"
@@ -29,8 +31,20 @@ func (a *App) engine() (*sandbox.Engine, error) {
 	return sandbox.New(sandbox.Deps{
 		Driver: driver, Pool: sandbox.Pool{Min: s.Pool, Max: a.maxPool()}, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
 		PerOwner: sandbox.Counts{Running: s.MaxPerUser, Queued: s.MaxQueuePerUser, Paused: s.MaxPausedPerUser},
-		Queue:    sandbox.Queue{Timeout: queueTimeout}, Logger: a.Logger,
+		Queue:    sandbox.Queue{Timeout: queueTimeout, Admit: a.admit}, Logger: a.Logger,
 	}), nil
+}
+
+// admit counts a program of a user in among those of all processes.
+func (a *App) admit(ctx context.Context, uid string, most int) (leave func(), err error) {
+	visit, err := a.Bounds.Enter(ctx, []bound.Limit{{UID: uid, Name: "programs", Bound: bound.Bound{AtOnce: most}}})
+	if _, over := errors.AsType[*bound.Over](err); over {
+		return nil, sandbox.ErrOwnerBusy.Do("Wait for one to end; send the program again after Retry-After.").After(time.Second)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return visit.Leave, nil
 }
 
 func (a *App) driver() (sandbox.Driver, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/codeapi/execution"
 	"github.com/portico-run/portico/modules/codeapi/session"
+	"github.com/portico-run/portico/modules/run/bound"
 )
 
 // How errors of a run are answered; see Settings.Errors.
@@ -25,6 +26,9 @@ const (
 
 // Settings are the limits of the API.
 type Settings struct {
+	// Limiter counts the programs of users whose plans bound them; nil counts those of
+	// this process alone.
+	Limiter *bound.Limiter
 	// Errors says how a program that failed is answered: ErrorsStatus by the
 	// HTTP status, ErrorsPhrases by 200 and one of the phrases that newer
 	// clients know, ErrorsAuto by what the caller sends.
@@ -78,7 +82,10 @@ func New(d Deps) (*Module, error) {
 	}
 	var largest func(ctx context.Context, uid string) (int64, error)
 	if d.Plans != nil {
-		d.Sandbox = execution.Admit(d.Sandbox, d.Plans, d.Now)
+		if d.Settings.Limiter == nil {
+			d.Settings.Limiter = bound.New(bound.Deps{Now: d.Now})
+		}
+		d.Sandbox = execution.Admit(d.Sandbox, d.Plans, d.Settings.Limiter)
 		largest = func(ctx context.Context, uid string) (int64, error) {
 			limits, err := d.Plans.LimitsOf(ctx, uid)
 			return limits.MaxFile, err

@@ -36,6 +36,9 @@ type Queue struct {
 	// MaxBytes is how much memory all jobs that wait may hold, and one owner's a
 	// quarter of it; 64 MiB when it is zero. One job may always wait.
 	MaxBytes int64
+	// Admit, if set, counts a job of an owner in among those of all processes, of
+	// which there may be so many, or returns why not. It calls leave when it has ended.
+	Admit func(ctx context.Context, owner string, most int) (leave func(), err error)
 }
 
 // Pool is how many interpreters wait, ready, for the next jobs: Min at least.
@@ -191,10 +194,16 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(engine, cancel) //nolint:contextcheck // the engine may end before the caller
+	out, err := e.admit(ctx, job.Owner)
 	leave := func() {
+		out()
 		stop()
 		cancel()
 		e.work.Done()
+	}
+	if err != nil {
+		leave()
+		return nil, err
 	}
 	if err := e.turns.take(ctx, e.wish(job)); err != nil {
 		switch {
@@ -218,6 +227,23 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 		x.end()
 	}()
 	return x, nil
+}
+
+// admit counts a job in among those that its owner has in all processes: as many as
+// may run, wait and be paused in one.
+func (e *Engine) admit(ctx context.Context, owner string) (leave func(), err error) {
+	if owner == "" || e.deps.Queue.Admit == nil {
+		return func() {}, nil
+	}
+	share := e.turns.share
+	leave, err = e.deps.Queue.Admit(ctx, owner, share.Running+share.Queued+share.Paused)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.count(func(s *Stats) { s.Refused++ })
+		}
+		return func() {}, err
+	}
+	return leave, nil
 }
 
 // wish is what a job asks for before its first turn.

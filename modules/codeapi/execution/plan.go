@@ -2,13 +2,12 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/sandbox"
 )
 
@@ -25,8 +24,8 @@ type PlanLimits struct {
 	Timeout time.Duration
 	// MaxFile is the largest file that comes in or is kept, in bytes.
 	MaxFile int64
-	// AtOnce is how many programs this process holds for the user: those that
-	// run, wait for their turn or are paused.
+	// AtOnce is how many programs all processes hold for the user: those that run,
+	// wait for their turn or are paused.
 	AtOnce int
 	// PerMinute is how many programs the user may start: so many at once, and
 	// from then on so many in a minute. Continuations start none.
@@ -38,33 +37,14 @@ var ErrPlan = errs.New(errs.RateLimited, "Your plan allows no more programs now.
 
 // admission begins programs within the limits of their users' plans.
 type admission struct {
-	inner Sandbox
-	plans Plans
-	now   func() time.Time
-
-	mu    sync.Mutex
-	users map[string]*usage // that are bounded
+	inner   Sandbox
+	plans   Plans
+	limiter *bound.Limiter
 }
-
-// usage is what a user holds and has started.
-type usage struct {
-	beginning int               // programs that the sandbox has not taken yet
-	begun     []<-chan struct{} // of programs: closed when they have ended
-	rate      *rate.Limiter     // nil without a limit
-	perMinute int               // of rate
-	seen      time.Time
-}
-
-// Users who have nothing running and started nothing for a while are forgotten,
-// once there are many.
-const (
-	manyUsers   = 10_000
-	forgetAfter = 2 * time.Minute
-)
 
 // Admit begins programs on a sandbox within the limits of their users' plans.
-func Admit(s Sandbox, plans Plans, now func() time.Time) Sandbox {
-	return &admission{inner: s, plans: plans, now: now, users: map[string]*usage{}}
+func Admit(s Sandbox, plans Plans, limiter *bound.Limiter) Sandbox {
+	return &admission{inner: s, plans: plans, limiter: limiter}
 }
 
 // Languages implements Sandbox.
@@ -82,83 +62,33 @@ func (a *admission) Begin(ctx context.Context, job sandbox.Job) (sandbox.Executi
 	if limits.AtOnce == 0 && limits.PerMinute == 0 {
 		return a.inner.Begin(ctx, job)
 	}
-	if err := a.enter(job.Owner, limits); err != nil {
+	visit, err := a.enter(ctx, job.Owner, limits)
+	if err != nil {
 		return nil, err
 	}
 	x, err := a.inner.Begin(ctx, job)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	u := a.users[job.Owner]
-	u.beginning--
-	if err == nil {
-		u.begun = append(u.begun, x.Done())
+	if err != nil {
+		visit.Leave()
+		return nil, err
 	}
-	return x, err
+	go func() { // ends with the program
+		<-x.Done()
+		visit.Leave()
+	}()
+	return x, nil
 }
 
 // enter counts a program in, or refuses it.
-func (a *admission) enter(uid string, limits PlanLimits) error {
-	now := a.now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.forget(now)
-	u := a.users[uid]
-	if u == nil {
-		u = &usage{}
-		a.users[uid] = u
+func (a *admission) enter(ctx context.Context, uid string, limits PlanLimits) (*bound.Visit, error) {
+	visit, err := a.limiter.Enter(ctx, []bound.Limit{{UID: uid, Name: "plan", Bound: bound.Bound{
+		AtOnce: limits.AtOnce, PerSecond: float64(limits.PerMinute) / time.Minute.Seconds(), Burst: limits.PerMinute,
+	}}})
+	over, is := errors.AsType[*bound.Over](err)
+	switch {
+	case !is:
+		return visit, err
+	case over.Rate:
+		return nil, ErrPlan.Do(fmt.Sprintf("It starts %d in a minute. Send the program again after Retry-After.", limits.PerMinute)).After(over.After)
 	}
-	u.seen = now
-	if limits.AtOnce > 0 && u.held() >= limits.AtOnce {
-		return ErrPlan.Do(fmt.Sprintf("It holds %d at once. Wait for one to end, or continue one that is paused, and send the program again after Retry-After.", limits.AtOnce)).After(time.Second)
-	}
-	if wait := u.wait(now, limits.PerMinute); wait > 0 {
-		return ErrPlan.Do(fmt.Sprintf("It starts %d in a minute. Send the program again after Retry-After.", limits.PerMinute)).After(wait)
-	}
-	u.beginning++
-	return nil
-}
-
-// held is how many programs a user has now.
-func (u *usage) held() int {
-	alive := u.begun[:0]
-	for _, done := range u.begun {
-		select {
-		case <-done:
-		default:
-			alive = append(alive, done)
-		}
-	}
-	u.begun = alive
-	return u.beginning + len(alive)
-}
-
-// wait takes one start of the minute's, or returns how long it takes until
-// there is one.
-func (u *usage) wait(now time.Time, perMinute int) time.Duration {
-	if u.perMinute != perMinute { // the plan is another one, or this is the first program
-		u.rate, u.perMinute = nil, perMinute
-		if perMinute > 0 {
-			u.rate = rate.NewLimiter(rate.Limit(float64(perMinute)/time.Minute.Seconds()), perMinute)
-		}
-	}
-	if u.rate == nil {
-		return 0
-	}
-	r := u.rate.ReserveN(now, 1)
-	wait := r.DelayFrom(now)
-	if wait > 0 {
-		r.CancelAt(now)
-	}
-	return wait
-}
-
-func (a *admission) forget(now time.Time) {
-	if len(a.users) < manyUsers {
-		return
-	}
-	for uid, u := range a.users {
-		if now.Sub(u.seen) > forgetAfter && u.held() == 0 {
-			delete(a.users, uid)
-		}
-	}
+	return nil, ErrPlan.Do(fmt.Sprintf("It holds %d at once. Wait for one to end, or continue one that is paused, and send the program again after Retry-After.", limits.AtOnce)).After(time.Second)
 }

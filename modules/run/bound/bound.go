@@ -136,6 +136,9 @@ func (s *scope) reckon(b Bound, processes int, now time.Time) {
 	if s.limit.Bound == b && s.processes == processes {
 		return
 	}
+	if s.limit.Bound != b {
+		s.own = nil // another bound begins anew
+	}
 	s.limit.Bound, s.processes = b, processes
 	per, burst := b.PerSecond, b.burst()
 	if processes > 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/wake"
 )
 
 // beats is how often a lease is renewed in its time.
@@ -32,10 +33,21 @@ func (s *Service) Start(ctx context.Context) error {
 				return
 			case <-timer.C:
 				s.beat(beat)
+			case <-s.look:
+				timer.Stop()
+				s.beat(beat)
 			}
 		}
 	}()
 	return nil
+}
+
+// Look has this process look at once at how many there are. It returns at once.
+func (s *Service) Look() {
+	select {
+	case s.look <- struct{}{}:
+	default: // it is about to
+	}
 }
 
 // Stop takes this process from the others: what it still works on is given up.
@@ -168,6 +180,9 @@ func (s *Service) join(ctx context.Context) error {
 	var living int64
 	err := s.deps.DB.InTx(ctx, func(tx database.Tx) (err error) {
 		if err = s.rows.join(tx, n); err != nil {
+			return err
+		}
+		if err = tx.Notify(wake.Topic(Topic, n.ID)); err != nil {
 			return err
 		}
 		living, err = s.rows.count(tx, s.deps.DB.Now())

@@ -19,6 +19,9 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 )
 
+// Topic is the kind of the topics of wake-ups about processes that come, by their ids.
+const Topic = "node"
+
 // Load is what a process does at a moment, in programs.
 type Load struct {
 	// Capacity is how many run at once.
@@ -85,13 +88,16 @@ type Service struct {
 	lost   bool      // what it worked on has not ended yet
 	asked  sync.Once
 
+	look chan struct{}
 	once sync.Once
 	stop chan struct{}
 	done chan struct{} // nil until Start
 }
 
 // New returns a process that is not among the others until Start.
-func New(d Deps) *Service { return &Service{deps: d, stop: make(chan struct{})} }
+func New(d Deps) *Service {
+	return &Service{deps: d, look: make(chan struct{}, 1), stop: make(chan struct{})}
+}
 
 // ID is the name of this process.
 func (s *Service) ID() string { return s.deps.Self.ID }
