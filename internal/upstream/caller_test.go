@@ -413,6 +413,7 @@ func TestOneCallTriesWhatAnotherProcessDoubts(t *testing.T) {
 		<-answer
 	}))
 	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(answer) })
 	call, _ := caller(t, upstream.BreakerSettings{Failures: 5, Delay: time.Hour})
 	begin := func() <-chan error {
 		done := make(chan error, 1)
@@ -431,8 +432,7 @@ func TestOneCallTriesWhatAnotherProcessDoubts(t *testing.T) {
 
 	call.Doubt(s.URL)
 	first, second := begin(), begin()
-	<-came
-	<-came // both are sent: it has answered
+	require.Eventually(t, func() bool { return len(came) == 2 }, 20*time.Second, time.Millisecond, "both are sent: it has answered")
 	answer <- struct{}{}
 	answer <- struct{}{}
 	require.NoError(t, <-first)

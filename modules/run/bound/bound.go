@@ -136,8 +136,8 @@ func (s *scope) reckon(b Bound, processes int, now time.Time) {
 	if s.limit.Bound == b && s.processes == processes {
 		return
 	}
-	if s.limit.Bound != b {
-		s.own = nil // another bound begins anew
+	if was := s.limit.Bound; was.PerSecond != b.PerSecond || was.Burst != b.Burst {
+		s.own = nil // another rate begins anew
 	}
 	s.limit.Bound, s.processes = b, processes
 	per, burst := b.PerSecond, b.burst()

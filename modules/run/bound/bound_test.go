@@ -234,3 +234,24 @@ func TestWithoutItsTableNothingMoreIsLetIn(t *testing.T) {
 	_, err = p.all[0].Enter(ctx, limit(b))
 	require.Error(t, err)
 }
+
+// A process that reckons with a moment that has passed does not let time count twice.
+func TestNoTimeCountsTwice(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := several(t, db, 2)
+		var late atomic.Int64
+		behind := bound.New(bound.Deps{
+			DB: db, Self: "proc-9", Processes: func() int { return 2 }, Now: func() time.Time { return p.now().Add(-time.Duration(late.Load())) }, Logger: slog.New(slog.DiscardHandler),
+		})
+		require.NoError(t, behind.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, behind.Stop(context.Background())) })
+		b := bound.Bound{PerSecond: 32}
+		p.enter(p.all[0], 200, b)
+		late.Store(int64(time.Hour))
+		begun := len(p.enter(behind, 8, b)) // its own part, and nothing more
+		p.clock.pass(time.Millisecond)
+		begun += len(p.enter(p.all[0], 200, b))
+		require.LessOrEqual(t, begun, 8)
+	})
+}
