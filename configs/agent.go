@@ -15,6 +15,8 @@ type Agent struct {
 	// many runs this process works on.
 	MaxParallel int `key:"maxParallel" env:"AGENT_MAX_PARALLEL"`
 	MaxRuns     int `key:"maxRuns" env:"AGENT_MAX_RUNS"`
+	// MaxRunsPerUser is how many runs of one user all processes work on; 0 is no bound.
+	MaxRunsPerUser int `key:"maxRunsPerUser" env:"AGENT_MAX_RUNS_PER_USER"`
 	// Output is the most of one output that the model is given.
 	Output int64 `key:"output" env:"AGENT_OUTPUT_CAP"`
 	// CodeTimeout is the limit, in seconds, of a program that names none.

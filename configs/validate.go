@@ -230,6 +230,7 @@ func (l *loader) validateAgent() {
 	mustBeWithin(l, &a.MaxRepeats, 1, 1000, "between 1 and 1000")
 	mustBeWithin(l, &a.MaxParallel, 1, 1000, "between 1 and 1000")
 	mustBeWithin(l, &a.MaxRuns, 1, 100_000, "between 1 and 100000")
+	mustBeWithin(l, &a.MaxRunsPerUser, 0, 100_000, "between 0 and 100000")
 	mustBeWithin(l, &a.Output, kib, 16*mib, "between 1KiB and 16MiB")
 	mustBeWithin(l, &a.CodeTimeout, 1, 300, "between 1 and 300 seconds")
 	l.mustBeOneOf(&a.Builtins, "all", "minimal")

@@ -162,6 +162,23 @@ func TestRunsAreBoundedAndEnd(t *testing.T) {
 	require.Contains(t, answer, "The server is stopping.")
 }
 
+// One user has so many runs at once, and no more.
+func TestRunsOfAUserAreBounded(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, "- delay: 10m\n  output: [{text: Late.}]\n", "AGENT_MAX_RUNS=3", "AGENT_MAX_RUNS_PER_USER=1")
+	agents := s.Agents.Service
+	first, err := agents.Invoke(t.Context(), s.User, agent.Request{Query: "One"})
+	require.NoError(t, err)
+	_, err = agents.Invoke(t.Context(), s.User, agent.Request{Query: "Two"})
+	require.ErrorIs(t, err, running.ErrUserBusy)
+	_, err = agents.Abort(t.Context(), s.User, first.ResultID, nil)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err = agents.Invoke(t.Context(), s.User, agent.Request{Query: "Three"})
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+}
+
 // A run that another server ended in the database ends here, too.
 func TestAnAbortElsewhereEndsTheRunHere(t *testing.T) {
 	t.Parallel()

@@ -220,6 +220,7 @@ func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
 		return nil
 	}
 	s.deps.Logger.InfoContext(ctx, "a run of another process goes on", "resultId", ref.ResultID, "version", ref.Version)
+	t.visit = s.deps.Settings.Limiter.Let(s.limits(ref.UID)) // it was let in where it began
 	s.begin(ctx, t)
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
@@ -125,6 +126,10 @@ type Settings struct {
 	Lease time.Duration
 	// MaxRuns is how many runs this process works on at once.
 	MaxRuns int
+	// MaxPerUser is how many runs of one user all processes work on; 0 is no bound.
+	// Limiter counts them; nil counts those of this process alone.
+	MaxPerUser int
+	Limiter    *bound.Limiter
 	// CodeTimeout bounds one program that names no time.
 	CodeTimeout time.Duration
 	// BreakEven keeps plain tool calling where it costs fewer tokens than code.
@@ -167,6 +172,9 @@ type Module struct {
 func New(d Deps) *Module {
 	if d.Settings.Flush == 0 {
 		d.Settings.Flush = 50 * time.Millisecond
+	}
+	if d.Settings.Limiter == nil {
+		d.Settings.Limiter = bound.New(bound.Deps{})
 	}
 	if d.Settings.CodeTool == "" {
 		d.Settings.CodeTool = prompt.ExecuteCode

@@ -19,6 +19,7 @@ import (
 	"github.com/portico-run/portico/modules/model"
 	"github.com/portico-run/portico/modules/ptc"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/outside"
 	"github.com/portico-run/portico/modules/tool/approval"
 )
@@ -100,16 +101,39 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 		return run.Run{}, errs.New(errs.Forbidden, "Programmatic tool calling is off for this request.").
 			Do(decision.Explanation() + " GET /v1/ptc/decision shows every check; with ptc auto, the tools are called plainly.")
 	}
-	if err := s.running.Enter(); err != nil {
+	visit, err := s.enter(ctx, a)
+	if err != nil {
 		return run.Run{}, err
 	}
 	r, err := s.create(ctx, a, req)
 	if err != nil {
+		visit.Leave()
 		s.running.Leave()
 		return run.Run{}, err
 	}
-	s.begin(ctx, task{actor: a, run: r, request: req, decision: decision})
+	s.begin(ctx, task{actor: a, run: r, request: req, decision: decision, visit: visit})
 	return r, nil
+}
+
+// enter counts a run in, among those of its user in all processes and those of all
+// users in this one.
+func (s *Service) enter(ctx context.Context, a actor.Actor) (*bound.Visit, error) {
+	visit, err := s.deps.Settings.Limiter.Enter(ctx, s.limits(a.UID))
+	if _, over := errors.AsType[*bound.Over](err); over {
+		return nil, running.ErrUserBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.running.Enter(); err != nil {
+		visit.Leave()
+		return nil, err
+	}
+	return visit, nil
+}
+
+func (s *Service) limits(uid string) []bound.Limit {
+	return []bound.Limit{{UID: uid, Name: "runs", Bound: bound.Bound{AtOnce: s.deps.Settings.MaxPerUser}}}
 }
 
 // task is a run that this process works on.
@@ -118,6 +142,7 @@ type task struct {
 	run      run.Run
 	request  Request
 	decision ptc.Decision
+	visit    *bound.Visit
 	before   *checkpoint.Turn // where another process began it
 	earlier  map[string]madeCall
 }
@@ -128,6 +153,7 @@ func (s *Service) begin(ctx context.Context, t task) {
 	s.running.Add(t.run, cancel)
 	go func() {
 		defer s.running.Leave()
+		defer t.visit.Leave()
 		defer s.running.Forget(t.run)
 		s.execute(work, t)
 	}()

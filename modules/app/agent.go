@@ -25,7 +25,7 @@ func (a *App) agents() *agent.Module {
 				Requests: c.Agent.MaxRequests, Wall: c.Agent.Timeout, Tokens: int64(c.Agent.MaxTokens), Repeats: c.Agent.MaxRepeats,
 				Parallel: c.Agent.MaxParallel, Output: int(c.Agent.Output),
 			},
-			Lease: c.Tool.Lease, MaxRuns: c.Agent.MaxRuns, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
+			Lease: c.Tool.Lease, MaxRuns: c.Agent.MaxRuns, MaxPerUser: c.Agent.MaxRunsPerUser, Limiter: a.Bounds, BreakEven: c.Agent.BreakEven, Minimal: c.Agent.Builtins == "minimal",
 			Lifecycle: c.Agent.LifecycleTools, CodeTool: c.Agent.CodeToolName, Describe: agent.Describe(c.Agent.Describe),
 			Facts:       a.facts,
 			CodeTimeout: min(time.Duration(c.Agent.CodeTimeout)*time.Second, c.Sandbox.MaxTimeout),
