@@ -37,6 +37,7 @@ func belongings() []belonging {
 		{table: "code_files", what: "files of code interpreter sessions", stays: true},
 		{table: "code_executions", what: "executions of the code interpreter", stays: true},
 		{table: "code_sessions", what: "code interpreter sessions", stays: true},
+		{table: "object_deletions", what: "stored objects that are being taken away", stays: true},
 		{table: "agent_turns", what: "kept steps of turns of agents"},
 		{table: "credit_limits", what: "spending limits"},
 		{table: "approval_rules", what: "rules for approvals"},

@@ -66,6 +66,7 @@ func parts() []part {
 		{table: "knowledge_passages", where: ofCollections},
 		{table: "knowledge_documents", where: ofCollections},
 		{table: "knowledge_collections"},
+		{table: "object_deletions"},
 		{table: "credit_limits"},
 		{table: "subscriptions"},
 		{table: "external_identities"},

@@ -138,15 +138,15 @@ func (repository) deleteFile(tx database.Tx, uid, session, id string) error {
 }
 
 // expired is a system job: sessions of all users that are over.
-func (repository) expired(h database.Handle, now time.Time, limit int) ([]sessionRow, error) {
+func (repository) expired(h database.Handle, before time.Time, limit int) ([]sessionRow, error) {
 	var rows []sessionRow
-	err := database.Unscoped(h).Where("expires_at <= ?", now).Order("expires_at").Limit(limit).Find(&rows).Error
+	err := database.Unscoped(h).Where("expires_at <= ?", before).Order("expires_at").Limit(limit).Find(&rows).Error
 	return rows, err
 }
 
-func (repository) deleteSession(tx database.Tx, uid, session string) error {
-	if err := database.Scoped(tx.Handle, uid).Where("session_id = ?", session).Delete(&fileRow{}).Error; err != nil {
-		return err
-	}
-	return database.Scoped(tx.Handle, uid).Where("session_id = ?", session).Delete(&sessionRow{}).Error
+// deleteSession deletes a session with its files, if it is still over. It reports
+// whether it was.
+func (repository) deleteSession(tx database.Tx, uid, session string, before time.Time) (bool, error) {
+	q := database.Scoped(tx.Handle, uid).Where("session_id = ? AND expires_at <= ?", session, before).Delete(&sessionRow{})
+	return q.RowsAffected > 0, q.Error
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/objectstore"
 )
@@ -56,11 +57,12 @@ type Service struct {
 	settings Settings
 	now      func() time.Time
 	rows     repository
+	gone     *discard.Service
 }
 
 // New returns a service that does nothing by itself.
 func New(d Deps) *Service {
-	return &Service{db: d.DB, objects: d.Objects, quota: d.Quota, largest: d.Largest, settings: d.Settings, now: d.Now}
+	return &Service{db: d.DB, objects: d.Objects, quota: d.Quota, largest: d.Largest, settings: d.Settings, now: d.Now, gone: discard.New(d.DB, d.Objects)}
 }
 
 // maxFile is the largest file of a user.
@@ -256,45 +258,69 @@ func (s *Service) Delete(ctx context.Context, a actor.Actor, session, id string)
 		return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.unlink(tx, a.UID, session, id) })
 	}
 	// The row first: a file without content would be found and not open.
-	err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteFile(tx, a.UID, session, id) })
+	err = s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.deleteFile(tx, a.UID, session, id); err != nil {
+			return err
+		}
+		return discard.Later(tx, a.UID, s.now(), f.key(a.UID))
+	})
 	if err != nil {
 		return err
 	}
 	return s.objects.Delete(ctx, f.key(a.UID))
 }
 
-// purgeBatch is how many sessions are read at once.
-const purgeBatch = 100
+const (
+	// purgeBatch is how many sessions are read at once.
+	purgeBatch = 100
+	// purgeAfter is how long a session is over before it goes: a request that found
+	// it alive has renewed it by then.
+	purgeAfter = 5 * time.Minute
+)
 
-// Purge deletes the sessions of all users that are over, with their files.
+// Purge deletes the sessions of all users that are over, with their files. One process
+// does at a time; what the others leave to it is there the next time.
 func (s *Service) Purge(ctx context.Context) error {
 	now := s.now()
+	before := now.Add(-purgeAfter)
 	for {
-		over, err := s.rows.expired(s.db.Read(ctx), now, purgeBatch)
+		over, err := s.rows.expired(s.db.Read(ctx), before, purgeBatch)
 		if err != nil {
 			return err
 		}
+		alone := true
 		for _, session := range over {
-			if err := s.purge(ctx, session); err != nil {
+			if alone, err = s.purge(ctx, session, before); err != nil {
 				return err
 			}
+			if !alone {
+				break
+			}
 		}
-		if len(over) < purgeBatch {
-			return nil
+		if len(over) < purgeBatch || !alone {
+			_, err := s.gone.Run(ctx, now)
+			return err
 		}
 	}
 }
 
-// purge deletes the content first: what fails is found again next time.
-func (s *Service) purge(ctx context.Context, session sessionRow) error {
+// purge deletes a session that is still over, and writes down what is stored in it:
+// whatever fails after that, nothing stays. Files of a session are never stored under
+// the same key again.
+func (s *Service) purge(ctx context.Context, session sessionRow, before time.Time) (alone bool, err error) {
 	keys, err := s.objects.List(ctx, "code/"+session.UID+"/"+session.SessionID+"/")
 	if err != nil {
-		return err
+		return false, err
 	}
-	for _, key := range keys {
-		if err := s.objects.Delete(ctx, key); err != nil {
+	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
+		if alone, err = tx.Alone("purge of sessions"); err != nil || !alone {
 			return err
 		}
-	}
-	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.deleteSession(tx, session.UID, session.SessionID) })
+		gone, err := s.rows.deleteSession(tx, session.UID, session.SessionID, before)
+		if err != nil || !gone {
+			return err
+		}
+		return discard.Later(tx, session.UID, s.now(), keys...)
+	})
+	return alone, err
 }

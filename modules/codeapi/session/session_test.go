@@ -1,6 +1,8 @@
 package session_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/codeapi/codeapitest"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -207,6 +210,86 @@ func TestSessionsThatAreOver(t *testing.T) {
 		w, err := s.Workspace(ctx, anna, old, nil)
 		require.NoError(t, err)
 		require.NotEqual(t, old, w.Session, "one that is over is a new one")
+	})
+}
+
+// hurried is a storage that does something after its first list, and may not delete.
+type hurried struct {
+	objectstore.Store
+
+	meanwhile func()
+	stuck     bool
+}
+
+func (h *hurried) List(ctx context.Context, prefix string) ([]string, error) {
+	keys, err := h.Store.List(ctx, prefix)
+	if meanwhile := h.meanwhile; meanwhile != nil {
+		h.meanwhile = nil
+		meanwhile()
+	}
+	return keys, err
+}
+
+func (h *hurried) Delete(ctx context.Context, key string) error {
+	if h.stuck {
+		return errors.New("the storage has gone")
+	}
+	return h.Store.Delete(ctx, key)
+}
+
+// A session that is renewed while two processes delete what is over keeps its files. Of
+// one that is over no object is left, even where the process dies in between.
+func TestARenewedSessionIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		folder, err := objectstore.NewFolder(t.TempDir())
+		require.NoError(t, err)
+		now, storage := db.Now(), &hurried{Store: folder}
+		service := func(objects objectstore.Store) *session.Service {
+			return session.New(session.Deps{
+				DB: db, Objects: objects, Quota: &codeapitest.Quota{}, Now: func() time.Time { return now },
+				Settings: session.Settings{Life: time.Hour, MaxFile: 1 << 10, MaxFiles: 10, MaxInput: 1 << 12},
+			})
+		}
+		exec := func(sql string, args ...any) {
+			t.Helper()
+			require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error { return database.Unscoped(tx.Handle).Exec(sql, args...).Error }))
+		}
+		left := func(in string) int {
+			keys, err := folder.List(t.Context(), "code/u-anna/"+in+"/")
+			require.NoError(t, err)
+			return len(keys)
+		}
+		exec("INSERT INTO users (uid, name) VALUES ('u-anna', 'anna')")
+		one, other := service(storage), service(folder)
+		renewed, files := store(t, one, anna, session.FileOwner{}, codeapitest.Upload("kept", "x"))
+		now = now.Add(time.Second)
+		over, _ := store(t, one, anna, session.FileOwner{}, codeapitest.Upload("gone", "x"))
+		last, _ := store(t, one, anna, session.FileOwner{}, codeapitest.Upload("gone", "x"))
+
+		now = now.Add(2 * time.Hour)
+		storage.meanwhile = func() {
+			exec("UPDATE code_sessions SET expires_at = ? WHERE session_id = ?", now.Add(time.Hour), renewed)
+			exec("UPDATE code_sessions SET expires_at = ? WHERE session_id = ?", now, last)
+			require.NoError(t, other.Purge(t.Context()))
+		}
+		require.NoError(t, one.Purge(t.Context()))
+		_, content, err := one.Open(t.Context(), anna, renewed, files[0].ID)
+		require.NoError(t, err)
+		require.NoError(t, content.Close())
+		require.Zero(t, left(over))
+		require.Equal(t, 1, left(last), "whoever found it alive a moment ago may still renew it")
+
+		now, storage.stuck = now.Add(10*time.Minute), true
+		require.ErrorContains(t, one.Purge(t.Context()), "the storage has gone")
+		list, err := one.Files(t.Context(), anna, last)
+		require.NoError(t, err)
+		require.Empty(t, list, "nothing names an object that may be gone")
+		require.Equal(t, 1, left(last))
+		now = now.Add(time.Hour / 2)
+		require.NoError(t, other.Purge(t.Context()))
+		require.Zero(t, left(last))
+		require.Equal(t, 1, left(renewed))
 	})
 }
 
