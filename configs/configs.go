@@ -49,6 +49,7 @@ type Config struct {
 	Log           Log           `key:"log"`
 	Admin         Admin         `key:"admin"`
 	Tracing       Tracing       `key:"tracing"`
+	Retention     Retention     `key:"retention"`
 
 	// Warnings are sentences for the operator about settings that work but
 	// should not stay so.

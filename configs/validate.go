@@ -35,6 +35,7 @@ func (l *loader) validate() {
 	l.validateCodeAPI()
 	l.validateAgent()
 	l.validateOpenAI()
+	l.validateRetention()
 	l.validateTool()
 	l.validateApproval()
 	l.validateMCP()

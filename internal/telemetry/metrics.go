@@ -66,6 +66,14 @@ func (m *Metrics) Count(name, help string, labels ...string) func(n int, values 
 	return func(n int, values ...string) { counter.WithLabelValues(values...).Add(float64(n)) }
 }
 
+// Gauges adds numbers that go up and down and returns what sets one of them. The labels'
+// values come from the program, never from a request.
+func (m *Metrics) Gauges(name, help string, labels ...string) func(value float64, values ...string) {
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(gauge)
+	return func(value float64, values ...string) { gauge.WithLabelValues(values...).Set(value) }
+}
+
 // Times adds durations and returns what takes one of them down. The labels' values
 // come from the program, never from a request.
 func (m *Metrics) Times(name, help string, labels ...string) func(took time.Duration, values ...string) {

@@ -55,6 +55,8 @@ import (
 	clients "github.com/portico-run/portico/modules/program/mcpserver"
 	"github.com/portico-run/portico/modules/program/repl"
 	"github.com/portico-run/portico/modules/ptc"
+	"github.com/portico-run/portico/modules/retention"
+	"github.com/portico-run/portico/modules/retention/holdings"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/bound"
 	"github.com/portico-run/portico/modules/run/erase"
@@ -167,6 +169,10 @@ type App struct {
 	invalid atomic.Pointer[[]file.Problem]
 	Console *console.Module
 	users   *erasure.Service // erases them
+	// Retention deletes what is kept no longer.
+	Retention *retention.Keeper
+	// Holdings compares the database with the object storage.
+	Holdings *holdings.Service
 	// Sealed changes the key that seals what is stored.
 	Sealed *sealed.Service
 }
@@ -255,6 +261,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()
 	a.nodes()
 	a.measureLeases()
+	a.retain()
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)
 	a.answerPeers()

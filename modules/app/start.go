@@ -112,6 +112,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 	s.group.Add("agents", a.Agents)
 	s.group.Add("conversations", a.Dialogues)
 	s.group.Add("the memory of an idle server", &background{work: newIdler().run})
+	s.group.Add("what is kept no longer", &background{work: a.Retention.Run})
 	s.group.Add("housekeeping", &background{work: a.housekeep})
 	s.group.Add("the configuration's watch", &background{work: func(ctx context.Context) { a.follow(ctx, watch) }})
 	return s, s.group.Start(ctx)

@@ -129,6 +129,8 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"user", "create", "ben", "--email", "ben@example.com"},
 		{"user", "delete", "ben", "--yes"},
 		{"user", "erase", "carl", "--yes"},
+		{"retention", "show"},
+		{"storage", "verify"},
 		{"node", "list"},
 		{"node", "drain", "proc-1"},
 		{"migrate", "up"},

@@ -25,7 +25,7 @@ func (s *Service) Fit(ctx context.Context, c Call, a Answer) (Answer, error) {
 	if len(a.Data) <= s.settings.OutputCap {
 		return a, nil
 	}
-	if err := s.objects.Put(ctx, wholeKey(c.UID, c.CallID), bytes.NewReader(a.Data), "application/json"); err != nil {
+	if err := s.objects.Put(ctx, OutputKey(c.UID, c.CallID), bytes.NewReader(a.Data), "application/json"); err != nil {
 		return Answer{}, err
 	}
 	short, err := shorten.JSON(a.Data, s.settings.OutputCap)
@@ -37,8 +37,8 @@ func (s *Service) Fit(ctx context.Context, c Call, a Answer) (Answer, error) {
 	return a, nil
 }
 
-// wholeKey names the object with the whole output of a call.
-func wholeKey(uid, callID string) string { return fmt.Sprintf("tool-output/%s/%s.json", uid, callID) }
+// OutputKey names the object with the whole output of a call.
+func OutputKey(uid, callID string) string { return fmt.Sprintf("tool-output/%s/%s.json", uid, callID) }
 
 // Whole is the data of an answer that is kept as an object, since its record
 // has a shortened one. Who opens it closes it.
@@ -70,7 +70,7 @@ func (s *Service) Whole(ctx context.Context, a actor.Actor, callID string, of An
 	if of.Truncated == nil {
 		return nil, nil //nolint:nilnil // nothing is missing
 	}
-	r, err := s.objects.Get(ctx, wholeKey(a.UID, callID), 0)
+	r, err := s.objects.Get(ctx, OutputKey(a.UID, callID), 0)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return nil, errs.New(errs.NotFound, "The whole output of this call is not kept any more.").Do("Make the call again.").With(err)
 	}

@@ -11,7 +11,7 @@ import (
 // as objects. The records of the calls stay. A call without one is no error.
 func (s *Service) ForgetOutputs(ctx context.Context, a actor.Actor, callIDs []string) error {
 	for _, id := range callIDs {
-		if err := s.objects.Delete(ctx, wholeKey(a.UID, id)); err != nil {
+		if err := s.objects.Delete(ctx, OutputKey(a.UID, id)); err != nil {
 			return fmt.Errorf("delete the output of %s: %w", id, err)
 		}
 	}
