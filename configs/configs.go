@@ -62,8 +62,17 @@ const (
 	Production  = "production"
 )
 
+// Roles of a process.
+const (
+	RoleAll     = "all"     // the API, and programs
+	RoleAPI     = "api"     // the API; programs run on sandbox nodes
+	RoleSandbox = "sandbox" // a sandbox node: programs, and nothing else
+)
+
 // Server is the HTTP server and what it needs to know about its callers.
 type Server struct {
+	// Role is what the process does: RoleAll, RoleAPI or RoleSandbox.
+	Role string `key:"role" env:"PORTICO_ROLE"`
 	// Listen is the address of the API, "host:port" or ":port".
 	Listen string `key:"listen" env:"PORTICO_LISTEN"`
 	// Endpoint is where callers reach the API, without "/v1" and without a
@@ -173,17 +182,19 @@ const (
 	ForkServer = "forkserver"
 	Bubblewrap = "bubblewrap"
 	GVisor     = "gvisor"
+	Remote     = "remote"
 )
 
 // Sandbox is where programs run, and the limits of one execution.
 type Sandbox struct {
 	S3Lib S3Lib `key:"s3lib"`
+	Nodes Nodes `key:"nodes"`
 	// Root is the Python root file system; empty for the default place.
 	Root string `key:"root" env:"SANDBOX_ROOT"`
 	// RunDir is the parent of the directories of running sandboxes; empty for
 	// the system's temporary directory.
 	RunDir string `key:"runDir" env:"SANDBOX_RUN_DIR"`
-	// Driver is "forkserver", "bubblewrap" or "gvisor".
+	// Driver is "forkserver", "bubblewrap", "gvisor" or "remote".
 	Driver string `key:"driver" env:"SANDBOX_DRIVER"`
 	// Runsc is the path of gVisor's runsc; empty to find it in PATH.
 	Runsc string `key:"runsc" env:"SANDBOX_RUNSC"`

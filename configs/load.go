@@ -124,7 +124,9 @@ type loader struct {
 	settings []setting
 	given    map[string]bool // keys set by the file or the environment
 	broken   map[string]bool // keys that already have a problem
-	problems []string
+	// credentials are variables that hold secrets of toolsets.
+	credentials []string
+	problems    []string
 }
 
 func (l *loader) problem(s setting, text string) {
@@ -177,12 +179,16 @@ func (l *loader) findUnknown(own *viper.Viper, env map[string]string) {
 			l.problems = append(l.problems, fmt.Sprintf("%q in the file is not a setting; see configs/default.yaml for the names", key))
 		}
 	}
-	for name := range env {
+	for name, value := range env {
+		if strings.HasPrefix(name, "TOOLSET_") && value != "" {
+			l.credentials = append(l.credentials, name)
+		}
 		if (strings.HasPrefix(name, "PTC_") || strings.HasPrefix(name, "BILLING_") || strings.HasPrefix(name, "CODEAPI_")) && !names[name] {
 			l.warn(name + " is set but is not a setting; see .env.example for the names")
 		}
 	}
 	slices.Sort(l.config.Warnings)
+	slices.Sort(l.credentials)
 }
 
 // hasParent reports whether a group that key is in is one of keys.
@@ -217,6 +223,9 @@ func (l *loader) finish() {
 		if !l.given[l.settingOf(&c.Demo.Enabled).key] {
 			c.Demo.Enabled = false
 		}
+		return
+	}
+	if c.Server.Role == RoleSandbox {
 		return
 	}
 	if c.Server.JWTSecret == "" {

@@ -32,6 +32,7 @@ func (l *loader) validate() {
 	l.validateStorage()
 	l.validatePTC()
 	l.validateSandbox()
+	l.validateNodes()
 	l.validateCodeAPI()
 	l.validateAgent()
 	l.validateOpenAI()
@@ -44,6 +45,7 @@ func (l *loader) validate() {
 
 var (
 	moduleForm = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+	publicForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 	headerForm = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 	regionForm = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 	bucketForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
@@ -113,7 +115,7 @@ func (l *loader) validateSandbox() {
 		"must be a path like team/refly-tools, of letters, digits and . _ - between slashes")
 	l.must(&s.S3Lib.Hash, s.S3Lib.Hash == "" || isObjectPath(s.S3Lib.Hash) && !strings.Contains(s.S3Lib.Hash, "/"),
 		"must be one name of letters, digits and . _ -")
-	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap, GVisor)
+	l.mustBeOneOf(&s.Driver, ForkServer, Bubblewrap, GVisor, Remote)
 	for _, name := range s.Preload {
 		l.must(&s.Preload, moduleForm.MatchString(name), "must be names of Python modules, separated by commas")
 	}

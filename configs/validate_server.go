@@ -34,11 +34,15 @@ func (l *loader) validatePeers() {
 		l.must(file, *file == "" || whole, "needs the other two of PORTICO_PEER_TLS_…: all three or none")
 	}
 	// Whoever has a key of tokens between processes acts as any user.
-	known := slices.ContainsFunc(append(l.config.Server.OldEncryptionKeys(), l.config.Server.EncryptionKey.Reveal()),
-		func(key string) bool { return strings.EqualFold(key, developmentKey) })
-	l.must(&p.Listen, p.Listen == "" || !known || IsLoopback("http://"+p.Listen),
+	l.must(&p.Listen, p.Listen == "" || !l.developmentKeyCounts() || IsLoopback("http://"+p.Listen),
 		"needs an ENCRYPTION_KEY of your own, since whoever knows it acts as any user there, and everybody knows the development key; make one with: openssl rand -hex 32")
 	l.must(&p.Listen, p.Listen == "" || !strings.HasPrefix(l.config.Database.URL.Reveal(), "sqlite:"), "needs PostgreSQL: other processes find this one there")
+}
+
+// developmentKeyCounts reports whether what everybody can sign is taken.
+func (l *loader) developmentKeyCounts() bool {
+	return slices.ContainsFunc(append(l.config.Server.OldEncryptionKeys(), l.config.Server.EncryptionKey.Reveal()),
+		func(key string) bool { return strings.EqualFold(key, developmentKey) })
 }
 
 func (l *loader) validateSignIn() {
@@ -55,6 +59,10 @@ func (l *loader) validateSignIn() {
 
 func (l *loader) validateSecrets() {
 	s := &l.config.Server
+	if s.Role == RoleSandbox {
+		l.validateSecretless()
+		return
+	}
 	if s.Mode == Production {
 		l.must(&s.JWTSecret, len(s.JWTSecret) >= minSecret,
 			"must have at least 32 characters in production; make one with: openssl rand -hex 32")

@@ -464,7 +464,7 @@ func TestCertificates(t *testing.T) {
 	require.NoError(t, d.settle("a", secure(ours), nil).Ask(t.Context(), "b", peer.Call{Op: "echo", Who: anna(), In: ""}, nil))
 	require.ErrorIs(t, d.settle("c", secure(theirs), nil).Ask(t.Context(), "b", peer.Call{Op: "echo", Who: anna(), In: ""}, nil), peer.ErrUnreachable)
 	require.ErrorIs(t, d.settle("d", nil, nil).Ask(t.Context(), "b", peer.Call{Op: "echo", Who: anna(), In: ""}, nil), peer.ErrUnreachable)
-	_, err := peer.TLS("missing", "missing", "missing")
+	_, err := peer.TLS("PORTICO_PEER_TLS", "missing", "missing", "missing")
 	require.Error(t, err)
 }
 
@@ -490,7 +490,7 @@ func authority(t *testing.T) *tls.Config {
 	require.NoError(t, err)
 	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
-	c, err := peer.TLS(write("cert", "CERTIFICATE", leafBytes), write("key", "PRIVATE KEY", keyBytes), write("ca", "CERTIFICATE", rootBytes))
+	c, err := peer.TLS("PORTICO_PEER_TLS", write("cert", "CERTIFICATE", leafBytes), write("key", "PRIVATE KEY", keyBytes), write("ca", "CERTIFICATE", rootBytes))
 	require.NoError(t, err)
 	return c
 }

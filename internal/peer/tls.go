@@ -8,21 +8,22 @@ import (
 	"os"
 )
 
-// TLS reads the files by which processes know each other: each shows a certificate of
+// TLS reads the files by which processes know each other, which are named by variables
+// that begin with name: each shows a certificate of
 // one authority, which issues them for nobody else. The names in them do not count,
 // because processes come and go with their addresses: a token says which one is meant.
-func TLS(certificate, key, authority string) (*tls.Config, error) {
+func TLS(name, certificate, key, authority string) (*tls.Config, error) {
 	own, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate of PORTICO_PEER_TLS_CERT and PORTICO_PEER_TLS_KEY: %w", err)
+		return nil, fmt.Errorf("the certificate of %s_CERT and %s_KEY: %w", name, name, err)
 	}
 	text, err := os.ReadFile(authority)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate of PORTICO_PEER_TLS_CA: %w", err)
+		return nil, fmt.Errorf("the certificate of %s_CA: %w", name, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, errors.New("PORTICO_PEER_TLS_CA holds no certificate")
+		return nil, errors.New(name + "_CA holds no certificate")
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,

@@ -3,6 +3,7 @@
 package signing
 
 import (
+	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -28,6 +29,20 @@ func (k Keys) For(purpose string) (Keys, error) {
 		}
 	}
 	return made, nil
+}
+
+// Pairs are the key pairs of one purpose, made of these: whoever has only a public half
+// takes what they sign, and signs nothing.
+func (k Keys) Pairs(purpose string) ([]ed25519.PrivateKey, error) {
+	seeds, err := k.For(purpose)
+	if err != nil {
+		return nil, err
+	}
+	pairs := make([]ed25519.PrivateKey, len(seeds))
+	for i, seed := range seeds {
+		pairs[i] = ed25519.NewKeyFromSeed(seed)
+	}
+	return pairs, nil
 }
 
 // Token signs claims.

@@ -47,7 +47,7 @@ func (a admin) sandbox(ctx context.Context, _ actor.Actor, in *sandboxInput) (wh
 	}
 	level, inside := isolation.Probe(ctx, a.app.Engine)
 	body.Level = level
-	for _, f := range append(a.app.machine(), inside...) {
+	for _, f := range append(a.app.machine(ctx), inside...) {
 		body.Layers = append(body.Layers, layerBody(f))
 	}
 	return body, nil

@@ -67,6 +67,7 @@ import (
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/remote/registry"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/sealed"
 	"github.com/portico-run/portico/modules/tool"
@@ -136,6 +137,8 @@ type App struct {
 	Resources    *resource.Resolver
 	SDK          *sdkbundle.Module
 	Engine       *sandbox.Engine
+	// Sandboxes are the nodes that run programs; nil where they run here.
+	Sandboxes    *registry.Registry
 	Programs     *program.Module
 	CodeAPI      *codeapi.Module
 	Drive        *drive.Module

@@ -88,7 +88,10 @@ func (a *App) checkToolsets(ctx context.Context) []Check {
 }
 
 // machine looks at what the sandbox needs on this machine.
-func (a *App) machine() []isolation.Finding {
+func (a *App) machine(ctx context.Context) []isolation.Finding {
+	if a.Sandboxes != nil {
+		return a.checkSandboxes(ctx)
+	}
 	tool := isolation.Tool{Name: "bubblewrap", Program: "bwrap", Get: "apt-get install bubblewrap"}
 	if a.Config.Sandbox.Driver == configs.GVisor {
 		tool = isolation.Tool{Name: "gVisor", Program: "runsc", Get: "tools/runsc.sh builds it; set SANDBOX_RUNSC to the path it prints"}
@@ -99,10 +102,28 @@ func (a *App) machine() []isolation.Finding {
 	return isolation.Machine(tool, a.sandboxConfig().Root)
 }
 
+// checkSandboxes asks the sandbox nodes. One that answers is enough.
+func (a *App) checkSandboxes(ctx context.Context) []isolation.Finding {
+	var findings []isolation.Finding
+	answer := false
+	for _, n := range a.Sandboxes.List(ctx) {
+		if n.Err != nil {
+			findings = append(findings, isolation.Finding{Check: "node " + n.Address, OK: true, Text: "warning: it does not answer: " + n.Err.Error()})
+			continue
+		}
+		answer = true
+		findings = append(findings, isolation.Finding{Check: "node " + n.Address, OK: true, Text: fmt.Sprintf("answers, and runs %d of %d programs", n.Status.Running, n.Status.Capacity)})
+	}
+	if !answer {
+		findings = append(findings, isolation.Finding{Check: "nodes", Text: "none answers: start portico serve --role=sandbox, and name its address in SANDBOX_NODES"})
+	}
+	return findings
+}
+
 // checkSandbox looks at the machine and then, if nothing is missing, from
 // inside a sandbox.
 func (a *App) checkSandbox(ctx context.Context) []isolation.Finding {
-	findings := a.machine()
+	findings := a.machine(ctx)
 	for _, f := range findings {
 		if !f.OK {
 			return append(findings, isolation.Finding{Check: "execution", Text: "not tried: see above"})

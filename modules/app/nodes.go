@@ -13,7 +13,7 @@ import (
 // ends the work of those that are gone.
 func (a *App) nodes() {
 	a.Nodes = node.New(node.Deps{
-		DB: a.DB, Self: node.Node{ID: a.Owner, Address: a.Config.Peers.Place(), Version: Version, Role: "all"}, Lease: a.Config.Tool.Lease,
+		DB: a.DB, Self: node.Node{ID: a.Owner, Address: a.Config.Peers.Place(), Version: Version, Role: a.Config.Server.Role}, Lease: a.Config.Tool.Lease,
 		Load: a.load, Draining: a.ending.begun, Lost: a.lost, Drain: a.ending.ask, Logger: a.Logger,
 	})
 	a.Hub.Follow(node.Topic, func(id string) {

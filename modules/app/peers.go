@@ -26,7 +26,7 @@ func (a *App) peers() error {
 	var secured *tls.Config
 	if c.Certificate != "" {
 		var err error
-		if secured, err = peer.TLS(c.Certificate, c.Key, c.Authority); err != nil {
+		if secured, err = peer.TLS("PORTICO_PEER_TLS", c.Certificate, c.Key, c.Authority); err != nil {
 			return err
 		}
 	}

@@ -24,15 +24,23 @@ const queueTimeout = 10 * time.Second
 
 func (a *App) engine() (*sandbox.Engine, error) {
 	s := a.Config.Sandbox
+	if s.Driver == configs.Remote {
+		return a.remote()
+	}
 	driver, err := a.driver()
 	if err != nil {
 		return nil, err
 	}
+	return a.engineOf(driver, sandbox.Pool{Min: s.Pool, Max: a.maxPool()}), nil
+}
+
+func (a *App) engineOf(driver sandbox.Driver, pool sandbox.Pool) *sandbox.Engine {
+	s := a.Config.Sandbox
 	return sandbox.New(sandbox.Deps{
-		Driver: driver, Pool: sandbox.Pool{Min: s.Pool, Max: a.maxPool()}, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
+		Driver: driver, Pool: pool, MaxConcurrent: s.MaxConcurrent, MaxQueue: s.MaxQueue, MaxPaused: s.MaxPaused,
 		PerOwner: sandbox.Counts{Running: s.MaxPerUser, Queued: s.MaxQueuePerUser, Paused: s.MaxPausedPerUser},
 		Queue:    sandbox.Queue{Timeout: queueTimeout, Admit: a.admit}, Logger: a.Logger,
-	}), nil
+	})
 }
 
 // admit counts a program of a user in among those of all processes.
@@ -47,14 +55,15 @@ func (a *App) admit(ctx context.Context, uid string, most int) (leave func(), er
 	return visit.Leave, nil
 }
 
-func (a *App) driver() (sandbox.Driver, error) {
-	c := a.sandboxConfig()
-	switch a.Config.Sandbox.Driver {
+// driver runs programs on this machine.
+func (o Options) driver() (sandbox.Driver, error) {
+	c := o.sandboxConfig()
+	switch o.Config.Sandbox.Driver {
 	case configs.Bubblewrap:
 		c.Preload = preload(c, bubblewrap.DefaultPreload())
 		return bubblewrap.New(c)
 	case configs.GVisor:
-		c.Program, c.Preload = a.Config.Sandbox.Runsc, preload(c, gvisor.DefaultPreload())
+		c.Program, c.Preload = o.Config.Sandbox.Runsc, preload(c, gvisor.DefaultPreload())
 		return gvisor.New(c)
 	default:
 		c.Preload = preload(c, forkserver.DefaultPreload())
@@ -69,11 +78,11 @@ func preload(c guest.Config, usual []string) []string {
 	return usual
 }
 
-func (a *App) sandboxConfig() guest.Config {
-	s := a.Config.Sandbox
+func (o Options) sandboxConfig() guest.Config {
+	s := o.Config.Sandbox
 	root := s.Root
 	if root == "" {
-		root = guest.DefaultRoot(a.Environ)
+		root = guest.DefaultRoot(o.Environ)
 	}
 	return guest.Config{Root: root, RunDir: s.RunDir, Preload: s.Preload, Limits: sandbox.Limits{
 		Memory: s.Memory, Disk: s.Disk, FileSize: s.FileSize, Output: s.Output, Processes: s.Processes, OpenFiles: s.OpenFiles,
@@ -91,8 +100,8 @@ const (
 )
 
 // maxPool is how large the pool may grow.
-func (a *App) maxPool() int {
-	s := a.Config.Sandbox
+func (o Options) maxPool() int {
+	s := o.Config.Sandbox
 	if s.MaxPool > 0 {
 		return s.MaxPool
 	}
@@ -110,11 +119,15 @@ func (a *App) maxPool() int {
 
 // guard keeps a production server from starting where programs are not kept
 // apart as the configuration asks.
-type guard struct{ app *App }
+type guard struct {
+	Options
+
+	engine *sandbox.Engine
+}
 
 // Start implements lifecycle.Service.
 func (g guard) Start(ctx context.Context) error {
-	c := g.app.Config
+	c := g.Config
 	if c.Server.Mode != configs.Production {
 		return nil
 	}
@@ -122,13 +135,13 @@ func (g guard) Start(ctx context.Context) error {
 	if want == isolation.None {
 		return nil
 	}
-	level, findings := isolation.Probe(ctx, g.app.Engine)
+	level, findings := isolation.Probe(ctx, g.engine)
 	if level.AtLeast(want) {
 		return nil
 	}
 	for _, f := range findings {
 		if !f.OK {
-			g.app.Logger.ErrorContext(ctx, "a layer of the sandbox does not hold", "layer", f.Check, "found", f.Text)
+			g.Logger.ErrorContext(ctx, "a layer of the sandbox does not hold", "layer", f.Check, "found", f.Text)
 		}
 	}
 	return fmt.Errorf("the sandbox gives isolation %q, SANDBOX_ISOLATION asks for %q: portico doctor shows the layers", level, want)

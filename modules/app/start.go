@@ -102,7 +102,7 @@ func (a *App) Start(ctx context.Context, watch configs.Options) (*Serving, error
 		s.group.Add("MCP servers", a.MCP)
 	}
 	s.group.Add("the sandbox", a.Engine)
-	s.group.Add("the isolation of programs", guard{a})
+	s.group.Add("the isolation of programs", guard{a.Options, a.Engine})
 	s.group.Add("the code interpreter API", a.CodeAPI)
 	s.group.Add("persistent interpreters", a.Interpreters)
 	s.group.Add("MCP clients", a.Clients.Kept)

@@ -64,8 +64,7 @@ server was started.
 	root.PersistentFlags().StringVar(&c.File, "config", "", "configuration file (also PORTICO_CONFIG)")
 	root.PersistentFlags().BoolVarP(&c.Quiet, "quiet", "q", false, "do not say which database is used")
 	root.AddCommand(
-		c.Command(shell.Spec{Use: "serve", Short: "Start the server", Example: "portico serve"}, c.serve),
-		c.demo(), c.doctor(), c.config(), c.migrate(),
+		c.serve(), c.demo(), c.doctor(), c.config(), c.migrate(),
 		c.console(), c.key(), c.user(), c.toolset(), mcp.New(c.Shell), approval.New(c.Shell), c.run(), credits.New(c.Shell), knowledge.New(c.Shell),
 		c.ptc(), c.node(), c.audit(), c.retention(), c.storage(), c.model(), eval.New(c.Shell), c.tool(), c.tools(), c.stubs(), c.scripted(), c.version(),
 	)

@@ -25,9 +25,28 @@ import (
 // have their own.
 const stopTimeout = 30 * time.Second
 
-func (c *cli) serve(cmd *cobra.Command, _ []string) error {
+func (c *cli) serve() *cobra.Command {
+	var role string
+	cmd := c.Command(shell.Spec{Use: "serve", Short: "Start the server", Example: "portico serve\nportico serve --role=sandbox"}, func(cmd *cobra.Command, _ []string) error {
+		if role != "" {
+			c.Environ = append(c.Environ, "PORTICO_ROLE="+role)
+		}
+		return c.start(cmd)
+	})
+	cmd.Flags().StringVar(&role, "role", "", "all, api (programs run on sandbox nodes) or sandbox (a sandbox node); also PORTICO_ROLE")
+	return cmd
+}
+
+func (c *cli) start(cmd *cobra.Command) error {
 	ctx, gently, stop := endings(cmd.Context())
 	defer stop()
+	cfg, err := configs.Load(c.Options())
+	if err != nil {
+		return err
+	}
+	if cfg.Server.Role == configs.RoleSandbox {
+		return c.serveSandbox(ctx, gently, c.AppOptions(cfg, slog.LevelDebug))
+	}
 	a, err := c.Open(ctx, c.Options(), slog.LevelDebug)
 	if err != nil {
 		return err

@@ -154,8 +154,14 @@ func (c *Shell) Open(ctx context.Context, o configs.Options, least slog.Level) (
 	if err != nil {
 		return nil, err
 	}
+	return app.Open(ctx, c.AppOptions(cfg, least))
+}
+
+// AppOptions are what the program gives to what it starts. Its log begins at the least
+// level.
+func (c *Shell) AppOptions(cfg *configs.Config, least slog.Level) app.Options {
 	logger, level := c.logger(cfg.Log, least)
-	return app.Open(ctx, app.Options{Config: cfg, Environ: Environment(o.Environ), Logger: logger, Level: level})
+	return app.Options{Config: cfg, Environ: Environment(c.Environ), Logger: logger, Level: level}
 }
 
 // With opens an app, on a database that is up to date, for one command.

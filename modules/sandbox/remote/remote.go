@@ -53,8 +53,9 @@ type Status struct {
 	// Owner is the OwnerHash of whom alone the node serves; empty where it serves
 	// everybody, or nobody yet.
 	Owner string `json:"owner,omitempty"`
-	// Now is what the clock of the node shows.
-	Now time.Time `json:"now"`
+	// Started is when the node started, and Now what its clock shows.
+	Started time.Time `json:"started"`
+	Now     time.Time `json:"now"`
 }
 
 // OwnerHash is what nodes know of an owner.

@@ -58,6 +58,8 @@ type Room struct{ Running, Paused int }
 type Machine struct {
 	deps  Deps
 	nonce string
+	// started is when the machine was made.
+	started time.Time
 	http  *http.Server
 	addr  net.Addr
 	jobs  context.Context //nolint:containedctx // ends when all jobs are to end
@@ -75,7 +77,7 @@ type Machine struct {
 
 // New returns a machine that listens to nobody.
 func New(d Deps) *Machine {
-	return &Machine{deps: d, nonce: rand.Text(), seen: map[string]time.Time{}}
+	return &Machine{deps: d, nonce: rand.Text(), started: time.Now(), seen: map[string]time.Time{}}
 }
 
 const (
@@ -107,8 +109,12 @@ func (m *Machine) Start(ctx context.Context) error {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(m.deps.TLS != nil)
 	protocols.SetUnencryptedHTTP2(m.deps.TLS == nil)
+	secured := m.deps.TLS.Clone()
+	if secured != nil { // who asks for /healthz has no certificate; who brings a program must have one
+		secured.ClientAuth, secured.VerifyConnection = tls.VerifyClientCertIfGiven, nil
+	}
 	m.http = &http.Server{
-		Handler: m.routes(), Protocols: &protocols, TLSConfig: m.deps.TLS.Clone(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: m.routes(), Protocols: &protocols, TLSConfig: secured, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: quiet, PingTimeout: silence, MaxReadFrameSize: frame, MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 8 * window},
 		ErrorLog: slog.NewLogLogger(m.deps.Logger.Handler(), slog.LevelDebug),
 	}
@@ -203,7 +209,7 @@ func (m *Machine) Status() remote.Status {
 	defer m.mu.Unlock()
 	return remote.Status{
 		Nonce: m.nonce, Version: m.deps.Version, Languages: m.deps.Engine.Languages(), Capacity: m.deps.Room.Running, Running: m.running,
-		Paused: m.paused, MaxPaused: m.deps.Room.Paused, Draining: m.draining, Owner: m.owner, Now: time.Now(),
+		Paused: m.paused, MaxPaused: m.deps.Room.Paused, Draining: m.draining, Owner: m.owner, Started: m.started, Now: time.Now(),
 	}
 }
 
@@ -211,11 +217,11 @@ func (m *Machine) Status() remote.Status {
 func (m *Machine) check(r *http.Request) (owner, refused string) {
 	now := time.Now()
 	tokens, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if len(m.deps.Trust.Keys) == 0 { // nobody but this machine reaches it
-		return wire.Claimed(tokens), ""
-	}
 	if m.deps.TLS != nil && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
 		return "", wire.Untrusted
+	}
+	if len(m.deps.Trust.Keys) == 0 { // nobody but this machine reaches it
+		return wire.Claimed(tokens), ""
 	}
 	t, err := wire.Verify(m.deps.Trust.Keys, m.nonce, tokens, now)
 	switch {
