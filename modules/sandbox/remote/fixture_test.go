@@ -32,6 +32,8 @@ func key(t testing.TB) (ed25519.PrivateKey, ed25519.PublicKey) {
 	return private, public
 }
 
+func pair(private ed25519.PrivateKey) []ed25519.PrivateKey { return []ed25519.PrivateKey{private} }
+
 // whole is a driver of nodes together with a node of its own that it speaks with over
 // TCP. Closed, it leaves neither.
 type whole struct {

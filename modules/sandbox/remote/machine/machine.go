@@ -60,10 +60,10 @@ type Machine struct {
 	nonce string
 	// started is when the machine was made.
 	started time.Time
-	http  *http.Server
-	addr  net.Addr
-	jobs  context.Context //nolint:containedctx // ends when all jobs are to end
-	end   context.CancelFunc
+	http    *http.Server
+	addr    net.Addr
+	jobs    context.Context //nolint:containedctx // ends when all jobs are to end
+	end     context.CancelFunc
 
 	mu       sync.Mutex
 	running  int

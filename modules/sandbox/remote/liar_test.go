@@ -1,0 +1,291 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/remote"
+	"github.com/portico-run/portico/modules/sandbox/remote/wire"
+)
+
+// fixed is a node that is always there.
+type fixed struct {
+	node     remote.Node
+	released atomic.Int64
+	failed   atomic.Int64
+}
+
+// Acquire implements remote.Nodes.
+func (f *fixed) Acquire(context.Context, string) (remote.Node, error) { return f.node, nil }
+
+// Release implements remote.Nodes.
+func (f *fixed) Release(_ remote.Node, failed bool) {
+	f.released.Add(1)
+	if failed {
+		f.failed.Add(1)
+	}
+}
+
+// liar is a node that does what a test says instead of running programs.
+type liar struct {
+	t    *testing.T
+	asks *http.ClientConn
+	conn net.Conn
+	gone context.Context //nolint:containedctx // ends with the stream
+}
+
+// ask makes a request to the process, and returns its status; 0 when it is cut off.
+func (l *liar) ask(method, host, path string, body io.Reader) (int, []byte) {
+	r, err := http.NewRequestWithContext(l.gone, method, "http://"+host+path, body)
+	if err != nil {
+		l.t.Error(err)
+		return 0, nil
+	}
+	answer, err := l.asks.RoundTrip(r)
+	if err != nil {
+		return 0, nil
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return answer.StatusCode, text
+}
+
+// job takes the job, as an honest node does.
+func (l *liar) job() { l.ask(http.MethodGet, wire.Control, wire.PathJob, nil) }
+
+// result sends a result with what follows it.
+func (l *liar) result(r wire.Result, rest string) {
+	var b bytes.Buffer
+	_ = wire.WriteHead(&b, r)
+	b.WriteString(rest)
+	l.ask(http.MethodPost, wire.Control, wire.PathResult, &b)
+}
+
+// lie starts a liar, and returns a driver that believes it is a node.
+func lie(t *testing.T, times remote.Times, do func(l *liar)) (*remote.Driver, *fixed) {
+	t.Helper()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		flush := http.NewResponseController(w).Flush
+		_ = flush()
+		var mu sync.Mutex
+		over := false
+		conn := &wire.Conn{Reader: r.Body, Writer: writer(func(p []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if over {
+				return 0, io.ErrClosedPipe
+			}
+			n, err := w.Write(p)
+			_ = flush()
+			return n, err
+		}), End: func() { _ = r.Body.Close() }}
+		inner := &http.Transport{Protocols: &protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+		asks, err := inner.NewClientConn(r.Context(), "http", "job:80")
+		if err == nil {
+			do(&liar{t: t, asks: asks, conn: conn, gone: r.Context()})
+			_ = asks.Close()
+		}
+		mu.Lock()
+		over = true
+		mu.Unlock()
+	}))
+	server.Config.Protocols = &protocols
+	server.Start()
+	t.Cleanup(server.Close)
+	private, _ := key(t)
+	nodes := &fixed{node: remote.Node{Address: server.Listener.Addr().String(), Nonce: "n"}}
+	client := remote.NewClient(remote.ClientConfig{Keys: pair(private), Times: times})
+	d := remote.New(remote.Deps{Nodes: nodes, Client: client, Output: 4 << 10, Logger: quiet()})
+	require.NoError(t, d.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d, nodes
+}
+
+type writer func(p []byte) (int, error)
+
+// Write implements io.Writer.
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+func start(t *testing.T, d sandbox.Driver) sandbox.Capsule {
+	t.Helper()
+	c, err := d.Start(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// What a node cannot have been told, or no sandbox could have said, loses the job of that
+// node, and nothing of it is believed.
+func TestANodeThatLiesLosesItsJob(t *testing.T) {
+	t.Parallel()
+	ok := wire.Result{Status: sandbox.Completed}
+	line := func(n int) io.Reader {
+		var b bytes.Buffer
+		for range n {
+			_ = wire.WriteLine(&b, sandbox.Stdout, strings.Repeat("x", 1<<10))
+		}
+		return &b
+	}
+	for name, do := range map[string]func(l *liar){
+		"another path":  func(l *liar) { l.ask(http.MethodGet, wire.Control, "/v1/other", nil) },
+		"the job twice": func(l *liar) { l.job() },
+		"no such input": func(l *liar) { l.ask(http.MethodGet, wire.Control, wire.PathInput+"?n=1", nil) },
+		"input too often": func(l *liar) {
+			for range 4 {
+				l.ask(http.MethodGet, wire.Control, wire.PathInput+"?n=0", nil)
+			}
+		},
+		"too much output": func(l *liar) { l.ask(http.MethodPost, wire.Control, wire.PathOutput, line(100)) },
+		"output that is not": func(l *liar) {
+			l.ask(http.MethodPost, wire.Control, wire.PathOutput, strings.NewReader("\x00\x00\x00\x00\x01\xff"))
+		},
+		"a huge line": func(l *liar) {
+			l.ask(http.MethodPost, wire.Control, wire.PathOutput, strings.NewReader("\x00\xff\xff\xff\xff"))
+		},
+		"a huge head": func(l *liar) {
+			l.ask(http.MethodPost, wire.Control, wire.PathResult, strings.NewReader("\xff\xff\xff\xff{"))
+		},
+		"no head":   func(l *liar) { l.ask(http.MethodPost, wire.Control, wire.PathResult, strings.NewReader("")) },
+		"no status": func(l *liar) { l.result(wire.Result{}, "") },
+		"exit code": func(l *liar) { l.result(wire.Result{Status: sandbox.Completed, ExitCode: 1}, "") },
+		"cancelled": func(l *liar) { l.result(wire.Result{Status: sandbox.Cancelled, ExitCode: sandbox.ExitKilled}, "") },
+		"long stdout": func(l *liar) {
+			l.result(wire.Result{Status: sandbox.Completed, Stdout: 1 << 20}, strings.Repeat("x", 1<<20))
+		},
+		"short stdout":   func(l *liar) { l.result(wire.Result{Status: sandbox.Completed, Stdout: 10}, "x") },
+		"no text":        func(l *liar) { l.result(wire.Result{Status: sandbox.Completed, Stdout: 1}, "\xff") },
+		"too many files": func(l *liar) { r := ok; r.Files = make([]wire.File, 3); l.result(r, "") },
+		"large files": func(l *liar) {
+			r := ok
+			r.Files = []wire.File{{Path: "a", Size: 1 << 20}}
+			l.result(r, strings.Repeat("x", 1<<20))
+		},
+		"a path that leaves": func(l *liar) { r := ok; r.Files = []wire.File{{Path: "../a"}}; l.result(r, "") },
+		"a file twice":       func(l *liar) { r := ok; r.Files = []wire.File{{Path: "a"}, {Path: "a"}}; l.result(r, "") },
+		"known to nobody":    func(l *liar) { r := ok; r.Files = []wire.File{{Path: "a", Unchanged: true}}; l.result(r, "") },
+		"nothing ran": func(l *liar) {
+			l.ask(http.MethodPost, wire.Gateway, "/x", nil)
+			l.result(wire.Result{NotBegun: true}, "")
+		},
+		"leaves":        func(*liar) {},
+		"garbage":       func(l *liar) { _, _ = l.conn.Write(bytes.Repeat([]byte{0xff}, 1<<20)) },
+		"a huge header": func(l *liar) { l.ask(http.MethodGet, wire.Control, "/"+strings.Repeat("x", 1<<20), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, nodes := lie(t, remote.Times{}, func(l *liar) { l.job(); do(l) })
+			r, err := start(t, d).Run(t.Context(), sandbox.Job{
+				Code: "x", Timeout: time.Minute, Gateway: http.NotFoundHandler(), Output: func(sandbox.Stream, string) {}, Inputs: []sandbox.File{{Path: "in", Content: []byte("in")}},
+				Collect: sandbox.Collect{MaxFiles: 2, MaxBytes: 1 << 10},
+			})
+			require.NoError(t, err)
+			require.Equal(t, sandbox.Killed, r.Status, "%+v", r)
+			require.Equal(t, sandbox.ExitKilled, r.ExitCode)
+			require.Contains(t, r.Stderr, "The program was lost")
+			require.Empty(t, r.Outputs)
+			require.Equal(t, int64(1), nodes.failed.Load(), "the node is given up")
+			require.Equal(t, int64(1), nodes.released.Load())
+		})
+	}
+}
+
+// A node that was not given the job has run nothing of it; every other node may.
+func TestAJobThatWasNotGivenMayRunElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(l *liar){
+		"leaves": func(*liar) {},
+		"lies":   func(l *liar) { l.result(wire.Result{Status: sandbox.Completed}, "") },
+		"calls":  func(l *liar) { l.ask(http.MethodPost, wire.Gateway, "/x", nil) },
+		"honest": func(l *liar) { l.job(); l.result(wire.Result{NotBegun: true, Lost: "no bwrap"}, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, _ := lie(t, remote.Times{}, do)
+			_, err := start(t, d).Run(t.Context(), sandbox.Job{Code: "x", Timeout: time.Minute, Gateway: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the gateway was reached") })})
+			require.ErrorIs(t, err, sandbox.ErrCapsuleGone)
+		})
+	}
+}
+
+// A node that does nothing of what it should is not waited for without end.
+func TestANodeThatIsSilentLosesItsJob(t *testing.T) {
+	t.Parallel()
+	short := remote.Times{Idle: 300 * time.Millisecond, Late: 300 * time.Millisecond, Accept: 150 * time.Millisecond}
+	waits := func(l *liar) { <-l.gone.Done() }
+	for name, c := range map[string]struct {
+		do     func(l *liar)
+		status sandbox.Status
+	}{
+		"before the inputs": {func(l *liar) { l.job(); waits(l) }, sandbox.Killed},
+		"while it runs": {func(l *liar) {
+			l.job()
+			l.ask(http.MethodGet, wire.Control, wire.PathInput+"?n=0", nil)
+			waits(l)
+		}, sandbox.TimedOut},
+		"in its result": {func(l *liar) {
+			l.job()
+			from, _ := io.Pipe()
+			l.ask(http.MethodPost, wire.Control, wire.PathResult, from)
+		}, sandbox.Killed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, _ := lie(t, short, c.do)
+			r, err := start(t, d).Run(t.Context(), sandbox.Job{Code: "x", Timeout: 100 * time.Millisecond, Inputs: []sandbox.File{{Path: "in"}}})
+			require.NoError(t, err)
+			require.Equal(t, c.status, r.Status, r.Stderr)
+		})
+	}
+	t.Run("when it is to end the job", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		d, nodes := lie(t, short, func(l *liar) { l.job(); cancel(); waits(l) })
+		r, err := start(t, d).Run(ctx, sandbox.Job{Code: "x", Timeout: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, sandbox.Cancelled, r.Status)
+		require.Equal(t, int64(1), nodes.failed.Load())
+	})
+}
+
+// The gateway of a job answers its node while the program runs, and never after.
+func TestNoCallComesAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	var after int
+	done := make(chan struct{})
+	d, nodes := lie(t, remote.Times{}, func(l *liar) {
+		defer close(done)
+		l.job()
+		if status, _ := l.ask(http.MethodPost, wire.Gateway, "/first", nil); status != http.StatusTeapot {
+			l.t.Errorf("the gateway answers %d", status)
+		}
+		l.result(wire.Result{Status: sandbox.Completed, Stdout: 2}, "ok")
+		after, _ = l.ask(http.MethodPost, wire.Gateway, "/second", nil)
+	})
+	r, err := start(t, d).Run(t.Context(), sandbox.Job{Code: "x", Timeout: time.Minute, Gateway: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, r.URL.Path)
+	})})
+	require.NoError(t, err)
+	require.Equal(t, "ok", r.Stdout)
+	<-done
+	require.Zero(t, after)
+	require.Equal(t, int64(1), calls.Load())
+	require.Zero(t, nodes.failed.Load())
+}
