@@ -163,7 +163,7 @@ func TestAnInputThatCannotBeRead(t *testing.T) {
 // Large answers of the gateway, and large requests, go through in pieces.
 func TestLargeCallsAreStreamed(t *testing.T) {
 	t.Parallel()
-	const size = 40 << 20
+	const size = 8 << 20
 	m := settle(t, func(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
 		from, to := io.Pipe()
 		w := &pieces{header: http.Header{}, to: to}
@@ -177,7 +177,7 @@ func TestLargeCallsAreStreamed(t *testing.T) {
 			_ = to.Close()
 		}()
 		n, err := io.Copy(io.Discard, from)
-		return done(fmt.Sprint(n, w.header.Get("Content-Length"))), err
+		return done(fmt.Sprintf("%d %s", n, w.header.Get("Content-Length"))), err
 	}, nil)
 	r, err := start(t, reach(t, remote.ClientConfig{}, m)).Run(t.Context(), sandbox.Job{Code: "x", Timeout: time.Minute, Gateway: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
@@ -188,7 +188,7 @@ func TestLargeCallsAreStreamed(t *testing.T) {
 		_, _ = io.Copy(w, io.LimitReader(zeros{}, n))
 	})})
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprint(size, size), r.Stdout)
+	require.Equal(t, fmt.Sprintf("%d %d", size, size), r.Stdout)
 }
 
 type zeros struct{}
