@@ -103,6 +103,9 @@ type Server struct {
 	BodyLimit int64 `key:"bodyLimit" env:"PORTICO_BODY_LIMIT"`
 	// ShutdownGrace is how long requests in flight may finish when the server stops.
 	ShutdownGrace time.Duration `key:"shutdownGrace" env:"PORTICO_SHUTDOWN_GRACE"`
+	// Migrate applies migrations and the files of toolsets and MCP servers at the start.
+	// Without it, somebody else does, and the process does not start before that.
+	Migrate bool `key:"migrate" env:"PORTICO_MIGRATE"`
 	// DrainDelay is how long a process that ends still takes new work, so that
 	// balancers learn of it; nothing where no other process serves the database.
 	DrainDelay time.Duration `key:"drainDelay" env:"DRAIN_DELAY"`

@@ -3,6 +3,8 @@ package database_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -184,6 +186,47 @@ func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 			if again, err := db.Migrate(t.Context()); err != nil || again != up {
 				t.Fatalf("up again: %d, %v", again, err)
 			}
+		})
+	}
+}
+
+// A database is ready when it has every migration of the program, and more of a newer
+// one; asking changes nothing.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	for _, d := range databasetest.Of(t) {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			db := databasetest.OpenURL(t, databasetest.EmptyURL(t, d), nil)
+			behind := func(of string) {
+				t.Helper()
+				if err := db.Ready(t.Context()); !errors.Is(err, database.ErrBehind) || !strings.Contains(err.Error(), of) {
+					t.Errorf("%v, want that %s is missing", err, of)
+				}
+			}
+			exec := func(statement string) {
+				t.Helper()
+				if err := db.InTx(t.Context(), func(tx database.Tx) error { return database.Unscoped(tx.Handle).Exec(statement).Error }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			behind("0001_accounts")
+			if has := database.Unscoped(db.Read(t.Context())).Migrator().HasTable("goose_db_version"); has {
+				t.Error("asking made a table")
+			}
+			n, err := db.Migrate(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Ready(t.Context()); err != nil {
+				t.Errorf("after %d migrations: %v", n, err)
+			}
+			exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
+			if err := db.Ready(t.Context()); err != nil {
+				t.Errorf("a newer one: %v", err)
+			}
+			exec(fmt.Sprintf("DELETE FROM goose_db_version WHERE version_id = %d", n))
+			behind(fmt.Sprintf("00%d_", n))
 		})
 	}
 }

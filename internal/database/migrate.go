@@ -16,6 +16,9 @@ import (
 	"github.com/portico-run/portico/migrations"
 )
 
+// ErrBehind says that the database lacks migrations.
+var ErrBehind = errors.New("the database lacks migrations of this version; apply them with `portico migrate up` of the same version, or start with PORTICO_MIGRATE=true")
+
 // Step is one migration and whether the database has it.
 type Step struct {
 	Version int64
@@ -65,6 +68,40 @@ func (db *DB) Steps(ctx context.Context) ([]Step, error) {
 		return err
 	})
 	return steps, err
+}
+
+// Ready fails where the database lacks a migration that this program needs. It changes
+// nothing, and asks no other process to wait. A database that has more, from a newer
+// program, is good: no migration takes away what the program before it uses.
+func (db *DB) Ready(ctx context.Context) error {
+	pool, err := db.read.DB()
+	if err != nil {
+		return fmt.Errorf("database pool: %w", err)
+	}
+	p, err := db.provider(pool)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	applied := map[int64]bool{}
+	if h := db.Read(ctx); h.g.Migrator().HasTable(goose.DefaultTablename) {
+		var versions []int64
+		if err := h.g.Raw("SELECT version_id FROM " + goose.DefaultTablename + " WHERE is_applied").Scan(&versions).Error; err != nil {
+			return fmt.Errorf("which migrations the database has: %w", err)
+		}
+		for _, v := range versions {
+			applied[v] = true
+		}
+	}
+	var missing []string
+	for _, s := range p.ListSources() {
+		if !applied[s.Version] {
+			missing = append(missing, baseName(s.Path))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%w: %s", ErrBehind, strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 func baseName(path string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/sandbox/isolation"
 )
@@ -27,6 +28,7 @@ func (a *App) Doctor(ctx context.Context) []Check {
 		a.checkDatabase(ctx), a.checkObjects(ctx),
 	}
 	checks = append(checks, a.checkToolsets(ctx)...)
+	checks = append(checks, a.checkProcesses(ctx))
 	for _, f := range a.checkSandbox(ctx) {
 		checks = append(checks, Check{"sandbox: " + f.Check, f.OK, f.Text})
 	}
@@ -64,6 +66,25 @@ func (a *App) checkObjects(ctx context.Context) Check {
 		return Check{"object storage", false, err.Error()}
 	}
 	return Check{"object storage", true, a.Config.ObjectStorage.Driver + ": written, read and deleted"}
+}
+
+// checkProcesses looks whether what the processes of this database keep is where all of
+// them find it.
+func (a *App) checkProcesses(ctx context.Context) Check {
+	const name = "processes"
+	if err := a.DB.Ready(ctx); errors.Is(err, database.ErrBehind) {
+		return Check{name, true, "none serves yet: migrations are to be applied"}
+	}
+	live, err := a.Nodes.Live(ctx)
+	switch {
+	case err != nil:
+		return Check{name, false, err.Error()}
+	case len(live) > 1 && a.DB.Dialect() == database.SQLite:
+		return Check{name, false, fmt.Sprintf("%d serve one SQLite file, which is for one: stop the others, or move to PostgreSQL (DATABASE_URL) and S3 (OBJECT_STORAGE_DRIVER=s3)", len(live))}
+	case len(live) > 1 && a.Config.ObjectStorage.Driver == configs.FolderDriver:
+		return Check{name, false, fmt.Sprintf("%d serve this database, and files are in a folder of a machine: what one stores, the others do not find; set OBJECT_STORAGE_DRIVER=s3 and S3_BUCKET for all of them", len(live))}
+	}
+	return Check{name, true, fmt.Sprintf("%d of this database, files are in %s", len(live), a.Config.ObjectStorage.Driver)}
 }
 
 // checkToolsets are lines of the doctor about the toolset files.

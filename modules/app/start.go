@@ -24,23 +24,33 @@ const FirstUser = "admin"
 
 // Prepare brings the database to where the program expects it: migrations,
 // the first user, the toolset files. The key is set when that user was created
-// now; it is nowhere else.
+// now; it is nowhere else. Where others migrate, it looks whether they have, and leaves
+// the files to them: of processes that start with different files, the last would win.
 func (a *App) Prepare(ctx context.Context) (key account.Plaintext, err error) {
-	applied, err := a.DB.Migrate(ctx)
-	if err != nil {
+	if err := a.Migrate(ctx); err != nil {
 		return "", err
-	}
-	if applied > 0 {
-		a.Logger.InfoContext(ctx, "migrations applied", "count", applied)
 	}
 	_, key, _, err = a.Accounts.Service.Bootstrap(ctx, FirstUser)
-	if err != nil {
-		return "", err
+	if err != nil || !a.Config.Server.Migrate {
+		return key, err
 	}
 	if err := a.loadToolsets(ctx); err != nil {
 		return key, err
 	}
 	return key, describe.Boot(ctx, a.MCPFiles(), a.Config.MCP.ServersFile, a.Variables(), a.Logger)
+}
+
+// Migrate brings the schema to where the program expects it; where others do, it fails
+// unless they have.
+func (a *App) Migrate(ctx context.Context) error {
+	if !a.Config.Server.Migrate {
+		return a.DB.Ready(ctx)
+	}
+	applied, err := a.DB.Migrate(ctx)
+	if applied > 0 {
+		a.Logger.InfoContext(ctx, "migrations applied", "count", applied)
+	}
+	return err
 }
 
 // Serving is an app that answers.

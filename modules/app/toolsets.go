@@ -15,18 +15,10 @@ import (
 	"github.com/portico-run/portico/modules/toolset/file"
 )
 
-// toolsetFiles are what is loaded at boot. That of the bundled toolset is
-// left out where its upstream does not run.
-func (a *App) toolsetFiles() ([]file.File, error) {
-	dir := a.Config.Toolsets.Dir
-	if dir == "" {
-		return nil, nil
-	}
-	files, err := file.Read(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		a.Logger.Warn("there is no folder of toolset files", "TOOLSETS_DIR", dir)
-		return nil, nil
-	}
+// FolderFiles are the toolset files of the configured folder. That of the bundled
+// toolset is left out where its upstream does not run.
+func (a *App) FolderFiles() ([]file.File, error) {
+	files, err := file.Read(a.Config.Toolsets.Dir)
 	if a.Config.Demo.Enabled {
 		return files, err
 	}
@@ -37,6 +29,20 @@ func (a *App) toolsetFiles() ([]file.File, error) {
 		}
 	}
 	return kept, err
+}
+
+// toolsetFiles are what is loaded at boot.
+func (a *App) toolsetFiles() ([]file.File, error) {
+	dir := a.Config.Toolsets.Dir
+	if dir == "" {
+		return nil, nil
+	}
+	files, err := a.FolderFiles()
+	if errors.Is(err, os.ErrNotExist) {
+		a.Logger.Warn("there is no folder of toolset files", "TOOLSETS_DIR", dir)
+		return nil, nil
+	}
+	return files, err
 }
 
 // loadToolsets brings the toolset files into the database. One that is not

@@ -125,11 +125,11 @@ func (c *cli) toolsetApply() *cobra.Command {
 	var path string
 	s := shell.Spec{Use: "apply", Short: "Load toolset files, all or nothing", Example: "portico toolset apply --file configs/toolsets", JSON: true}
 	apply := c.Command(s, func(cmd *cobra.Command, _ []string) error {
-		files, err := file.Read(path)
-		if err != nil {
-			return err
-		}
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
+			files, err := applied(a, path)
+			if err != nil {
+				return err
+			}
 			r, err := a.ToolsetFiles.Apply(ctx, files)
 			if err != nil {
 				return err
@@ -148,9 +148,19 @@ func (c *cli) toolsetApply() *cobra.Command {
 			})
 		})
 	})
-	apply.Flags().StringVarP(&path, "file", "f", "", "a file, or a folder of them")
-	shell.Required(apply, "file")
+	apply.Flags().StringVarP(&path, "file", "f", "", "a file, or a folder of them; without it, what a start of the server loads: those of TOOLSETS_DIR")
 	return apply
+}
+
+// applied are the files that the command loads.
+func applied(a *app.App, path string) ([]file.File, error) {
+	if path != "" {
+		return file.Read(path)
+	}
+	if a.Config.Toolsets.Dir == "" {
+		return nil, errs.New(errs.Conflict, "TOOLSETS_DIR names no folder.").Do("Name the files with --file.")
+	}
+	return a.FolderFiles()
 }
 
 func (c *cli) toolsetDelete() *cobra.Command {

@@ -167,7 +167,7 @@ func (c *Shell) AppOptions(cfg *configs.Config, least slog.Level) app.Options {
 // With opens an app, on a database that is up to date, for one command.
 func (c *Shell) With(cmd *cobra.Command, work func(ctx context.Context, a *app.App) error) error {
 	return c.Without(cmd, func(ctx context.Context, a *app.App) error {
-		if _, err := a.DB.Migrate(ctx); err != nil {
+		if err := a.Migrate(ctx); err != nil {
 			return err
 		}
 		return work(ctx, a)
