@@ -54,12 +54,17 @@ var notRun = map[string]string{
 	"CONTRIBUTING.md: go test ./modules/billing":      "runs tests from within a test",
 	"CONTRIBUTING.md: make lint":                      "takes minutes, and runs in CI",
 	"sdkgen/README.md: sdkgen upload --s3 --hash v14": "needs a bucket; the tests of sdkgen/upload have one",
-	"docs/graphql.md: bin/portico toolset import --graphql https://api.example.com/graphql --bearer --name shop --list": "needs an API in GraphQL; TestGraphQLAPIsBecomeTools has one",
-	"clients/python/README.md: pip install ./clients/python":                                                            "installs a package; TestThePythonClient does, and runs the example",
-	"clients/typescript/README.md: npm install && npm run build":                                                        "installs packages; TestTheTypeScriptClient builds it, and runs the example",
-	"docs/eval.md: portico eval --model large --budget 500 --json large.json":                                           "needs a model of a provider; TestEvalOfAModelThatIsWrong has one",
-	"docs/operations.md: docker compose up --build":                                                                     "needs docker",
-	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql":                                                       "needs the clients of PostgreSQL",
+	"docs/graphql.md: bin/portico toolset import --graphql https://api.example.com/graphql --bearer --name shop --list":                                                             "needs an API in GraphQL; TestGraphQLAPIsBecomeTools has one",
+	"clients/python/README.md: pip install ./clients/python":                                                                                                                        "installs a package; TestThePythonClient does, and runs the example",
+	"clients/typescript/README.md: npm install && npm run build":                                                                                                                    "installs packages; TestTheTypeScriptClient builds it, and runs the example",
+	"docs/eval.md: portico eval --model large --budget 500 --json large.json":                                                                                                       "needs a model of a provider; TestEvalOfAModelThatIsWrong has one",
+	"docs/operations.md: docker compose up --build":                                                                                                                                 "needs docker",
+	"docs/operations.md: printf 'JWT_SECRET=%s\\nENCRYPTION_KEY=%s\\n' \"$(openssl rand -hex 32)\" \"$(openssl rand -hex 32)\" >> .env":                                             "needs docker; TestThreeProcessesBehindTheBalancer has the balancer and the processes",
+	"docs/operations.md: docker build -t registry.example.com/portico:0.1.0 . && docker push registry.example.com/portico:0.1.0":                                                    "needs docker and a cluster; tests of configs/kubernetes read the manifests",
+	"docs/operations.md: kubectl -n portico create configmap portico-nodes --from-literal=SANDBOX_NODE_TRUST=\"$(kubectl -n portico exec deployment/portico -- portico node key)\"": "needs a cluster",
+	"docs/operations.md: kubectl -n portico delete job portico-migrate --ignore-not-found":                                                                                          "needs a cluster",
+	"docs/operations.md: kubectl -n portico annotate pods -l app.kubernetes.io/component=api --overwrite \"changed=$(date +%s)\"":                                                   "needs a cluster",
+	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql":                                                                                                                   "needs the clients of PostgreSQL",
 }
 
 // ofCommands is a document that a test of modules/cli writes from what the
