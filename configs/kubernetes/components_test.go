@@ -22,7 +22,7 @@ func TestComponents(t *testing.T) {
 			}
 			if text(spec, "appArmorProfile", "type") == "Unconfined" {
 				freed++
-				delete(spec.(object), "appArmorProfile") //nolint:forcetypeassert // it has one
+				delete(spec.(object), "appArmorProfile")
 			}
 			if after[i]["kind"] == "Namespace" {
 				same(t, "the namespace", text(after[i], "metadata", "labels", "pod-security.kubernetes.io/enforce"), "privileged")

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	overlays  = []string{"overlays/all-in-one", "overlays/split", "overlays/agent-sandbox"} //nolint:gochecknoglobals // a list
-	component = "app.kubernetes.io/component"                                               //nolint:gochecknoglobals // a name
+	overlays  = []string{"overlays/all-in-one", "overlays/split", "overlays/agent-sandbox"}
+	component = "app.kubernetes.io/component"
 )
 
 // each runs a test on every overlay.

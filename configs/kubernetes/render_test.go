@@ -105,7 +105,7 @@ func add(t *testing.T, folder string, all []object) []object {
 			}
 			name := text(o, "metadata", "name")
 			merge(o, patch)
-			o["metadata"].(object)["name"] = name //nolint:forcetypeassert // it has a name
+			o["metadata"].(object)["name"] = name
 			patched++
 		}
 		if patched == 0 && p.Target.Kind == "" {
@@ -154,7 +154,7 @@ func mergeLists(into, patch []any, key string) (merged []any) {
 			merged = append(merged, item)
 			continue
 		}
-		merge(into[i].(object), item.(object)) //nolint:forcetypeassert // they have a key
+		merge(into[i].(object), item.(object))
 	}
 	return append(merged, into...)
 }
@@ -196,7 +196,7 @@ func documents(t *testing.T, content []byte) (all []object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, clone(o).(object)) //nolint:forcetypeassert // it is one
+		all = append(all, clone(o).(object))
 	}
 }
 

@@ -69,7 +69,8 @@ func TestPortsAreThoseOfThePrograms(t *testing.T) {
 				if to := selected(c, s.Spec.Selector); len(to) != 1 || !slices.ContainsFunc(c.groups[to[0]].pod.Spec.Containers[0].Ports, func(has struct {
 					Name string `yaml:"name"`
 					Port int    `yaml:"containerPort"`
-				}) bool {
+				},
+				) bool {
 					return has.Name == p.Target
 				}) {
 					t.Errorf("the service %s leads to %s of %v", of, p.Target, to)

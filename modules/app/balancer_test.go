@@ -72,7 +72,9 @@ func TestThreeProcessesBehindTheBalancer(t *testing.T) {
 	// A stream has its first event long before its run ends.
 	id := ids.New(ids.Run)
 	streamed := make(chan string, 1)
-	go func() { streamed <- front.run(map[string]any{"code": "import time\nprint('begun', flush=True)\ntime.sleep(6)\nprint('done')", "resultId": id}).Status }()
+	go func() {
+		streamed <- front.run(map[string]any{"code": "import time\nprint('begun', flush=True)\ntime.sleep(6)\nprint('done')", "resultId": id}).Status
+	}()
 	events, over := front.watch(t.Context(), key, id, 0, 1)
 	require.NotEmpty(t, events)
 	require.False(t, over)
