@@ -100,4 +100,11 @@ func TestPlansAdmitPrograms(t *testing.T) {
 	now = now.Add(time.Hour)
 	require.NoError(t, begin("0", "x"))
 	require.ErrorIs(t, begin("held", "x"), execution.ErrPlan)
+	for _, job := range inner.jobs {
+		select {
+		case <-job.done:
+		default:
+			close(job.done)
+		}
+	}
 }

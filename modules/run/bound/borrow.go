@@ -17,6 +17,9 @@ const (
 	idle = time.Second
 	// noMore is for how long nobody asks again where there were no places.
 	noMore = 100 * time.Millisecond
+	// fewMore is that where there was nothing that may begin, at least: what comes
+	// meanwhile is borrowed together.
+	fewMore = 50 * time.Millisecond
 	// maxRound bounds the scopes of one transaction.
 	maxRound = 64
 	// roundTimeout bounds one transaction.
@@ -130,26 +133,16 @@ func (l *Limiter) round(ctx context.Context) {
 		return err
 	})
 	l.mu.Lock()
-	var more []string
 	for i, s := range scopes {
 		if s.stale = err != nil; s.stale {
 			continue
 		}
 		s.apply(asks[i], grants[i], now)
-		if s.places > 0 {
-			more = append(more, s.limit.UID)
-		}
 	}
 	l.mu.Unlock()
 	if err != nil {
 		r.err = errUnreachable.With(err)
 		l.deps.Logger.WarnContext(ctx, "what users use in all processes could not be counted", "error", err)
-		return
-	}
-	if l.deps.Changed != nil {
-		for _, uid := range more {
-			l.deps.Changed(uid)
-		}
 	}
 }
 
@@ -224,7 +217,7 @@ func (s *scope) apply(a ask, g grant, now time.Time) {
 	}
 	if b.PerSecond > 0 && a.starts > 0 && g.starts < a.starts {
 		next := time.Duration((1 - min(g.left, 1)) / b.PerSecond * float64(time.Second))
-		s.noStarts = now.Add(max(next, time.Millisecond))
+		s.noStarts = now.Add(max(next, fewMore))
 	}
 }
 

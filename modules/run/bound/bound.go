@@ -59,8 +59,6 @@ type Deps struct {
 	Self string
 	// Processes is how many share the database; nil for this one alone.
 	Processes func() int
-	// Changed, if set, is told of a user for whom there may be more places than before.
-	Changed func(uid string)
 	// Now tells the time.
 	Now    func() time.Time
 	Logger *slog.Logger
