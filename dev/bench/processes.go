@@ -129,7 +129,7 @@ func databaseAlone(ctx context.Context, who []instance.Caller) (side sideFunc, e
 	}
 	for n, c := range who {
 		if err := store.seed(ctx, fmt.Sprint("u", n), c); err != nil {
-			return nil, nil, errors.Join(err, store.close())
+			return nil, nil, errors.Join(err, store.close()) //nolint:contextcheck // it is closed whatever ends
 		}
 	}
 	side = func(ctx context.Context, d time.Duration) (float64, error) {
