@@ -252,8 +252,8 @@ func TestNoTimeCountsTwice(t *testing.T) {
 		p.enter(p.all[0], 200, b)
 		late.Store(int64(time.Hour))
 		begun := len(p.enter(behind, 8, b)) // its own part, and nothing more
-		p.clock.pass(time.Millisecond)
+		p.clock.pass(100 * time.Millisecond)
 		begun += len(p.enter(p.all[0], 200, b))
-		require.LessOrEqual(t, begun, 8)
+		require.LessOrEqual(t, begun, 12)
 	})
 }
