@@ -57,6 +57,10 @@ bench: setup ## Measure against the baselines, in one run (ARGS="-only calls,wei
 load: setup ## Put the server under load for a quarter of an hour and draw it (ARGS="-duration 1m")
 	@tools/with-services.sh --durable go run ./dev/load $(ARGS)
 
+.PHONY: drill
+drill: setup ## Back a server up at work, destroy it, and restore it elsewhere
+	@tools/with-services.sh go run ./dev/drill
+
 .PHONY: soak
 soak: setup ## Run 20,000 executions and look at what they leave
 	@go run ./dev/bench -only soak

@@ -178,6 +178,13 @@ func (s *Server) Stop(ctx context.Context) error {
 	return errors.Join(err, s.cmd.Process.Kill(), <-s.ended)
 }
 
+// Kill ends the server as a machine does that fails.
+func (s *Server) Kill() error {
+	err := s.cmd.Process.Kill()
+	<-s.ended // it was killed, as it says
+	return errors.Join(err, s.log.Close())
+}
+
 // FreeAddress is an address of this machine that nobody listens on.
 func FreeAddress(ctx context.Context) (string, error) {
 	var lc net.ListenConfig

@@ -21,9 +21,12 @@ func TestReadersDoNotMissWhatIsKeptNoLonger(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
-		o := s.run(map[string]any{"code": "print(1)\nfor c in 'ab':\n    demo.get_weather(city=c * 20000)", "toolsets": []string{"demo"}})
+		o := s.run(map[string]any{"code": "print('large ' * 5000)\nfor c in ['Oslo', 'Rome']:\n    demo.get_weather(city=c)", "toolsets": []string{"demo"}})
 		alone := s.send(s.key, "POST", "/v1/tool/execute", map[string]any{"toolsetKey": "demo", "toolName": "get_weather", "arguments": map[string]any{"city": "Oslo"}})
 		require.Equal(t, 200, alone.status, alone.raw)
+		before, err := s.app.Holdings.Verify(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, holdings.Report{Named: 1}, before, "the whole of what the program printed")
 		charged := s.send(s.key, "GET", "/v1/credit/usage", nil)
 		require.Equal(t, 200, charged.status)
 		reported := s.send(s.key, "GET", "/v1/credit/report", nil).raw

@@ -50,7 +50,7 @@ func TestForgottenStorageIsFreed(t *testing.T) {
 			// session that has one of the files.
 			s.exec("UPDATE code_sessions SET expires_at = ?", time.Now().Add(time.Minute).UTC())
 			require.Equal(t, "4096 used.txt\n", s.code("/exec", map[string]any{"lang": "bash", "code": "wc -c used.txt", "session_id": run.SessionID}).Stdout)
-			s.exec("UPDATE code_sessions SET expires_at = ? WHERE expires_at < ?", time.Now().Add(-time.Second).UTC(), time.Now().Add(time.Hour).UTC())
+			s.exec("UPDATE code_sessions SET expires_at = ? WHERE expires_at < ?", time.Now().Add(-time.Hour).UTC(), time.Now().Add(time.Hour).UTC())
 			key := s.key
 			s.stop()
 			s = serveWith(t, env) // it looks when it starts, and every hour

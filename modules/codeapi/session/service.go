@@ -281,8 +281,7 @@ const (
 // Purge deletes the sessions of all users that are over, with their files. One process
 // does at a time; what the others leave to it is there the next time.
 func (s *Service) Purge(ctx context.Context) error {
-	now := s.now()
-	before := now.Add(-purgeAfter)
+	before := s.now().Add(-purgeAfter)
 	for {
 		over, err := s.rows.expired(s.db.Read(ctx), before, purgeBatch)
 		if err != nil {
@@ -298,7 +297,7 @@ func (s *Service) Purge(ctx context.Context) error {
 			}
 		}
 		if len(over) < purgeBatch || !alone {
-			_, err := s.gone.Run(ctx, now)
+			_, err := s.gone.Run(ctx, s.now()) // what was written down just now is due
 			return err
 		}
 	}
