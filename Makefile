@@ -61,6 +61,10 @@ load: setup ## Put the server under load for a quarter of an hour and draw it (A
 drill: setup ## Back a server up at work, destroy it, and restore it elsewhere
 	@tools/with-services.sh go run ./dev/drill
 
+.PHONY: test-upgrade
+test-upgrade: setup ## Have the last release and this version work on one database (needs its history)
+	@old=$$(tools/last-release.sh); exec tools/with-services.sh go run ./dev/drill "$$old"
+
 .PHONY: soak
 soak: setup ## Run 20,000 executions and look at what they leave
 	@go run ./dev/bench -only soak

@@ -23,5 +23,7 @@ func TestABackupIsRestored(t *testing.T) {
 	defer cancel()
 	program, err := instance.Build(ctx, ".", t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, drill(ctx, t.Output(), program, t.TempDir()))
+	require.NoError(t, with(ctx, t.Output(), t.TempDir(), func(say func(format string, arguments ...any), w world) error {
+		return drill(ctx, say, program, w)
+	}))
 }

@@ -27,11 +27,18 @@ type retained struct {
 }
 
 func watchRetention(m *telemetry.Metrics) retained {
-	return retained{
+	r := retained{
 		gone:   m.Count("portico_retention_deleted_total", "Rows that were deleted because they are kept no longer, by table.", "table"),
 		oldest: m.Gauges("portico_retention_oldest_seconds", "Age of the oldest that has ended, by table.", "table"),
 		due:    m.Gauges("portico_retention_due_seconds", "For how long the oldest has been due to be deleted, by table.", "table"),
 	}
+	for _, w := range retention.Words() {
+		if w.Setting != "" { // there before anything happens
+			r.Gone(w.Table, 0)
+			r.Oldest(w.Table, 0, 0)
+		}
+	}
+	return r
 }
 
 // Gone implements retention.Observer.

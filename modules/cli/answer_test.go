@@ -248,7 +248,7 @@ func TestLongAnswersForScriptsKeepTheirShape(t *testing.T) {
 
 // nameOf is the command of a line, without what it is given.
 func nameOf(args []string) string {
-	groups := "key user node toolset run credit migrate ptc demo tools mcp knowledge model"
+	groups := "key user node toolset run credit migrate ptc demo tools mcp knowledge model retention storage"
 	if strings.Contains(groups, args[0]) {
 		return args[0] + "-" + args[1]
 	}
