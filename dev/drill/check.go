@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -41,7 +40,7 @@ func check(ctx context.Context, say func(format string, arguments ...any), r res
 		lines := strings.Split(strings.TrimSpace(string(answer)), "\n")
 		say("portico %s: %s", strings.Join(command, " "), lines[len(lines)-1])
 	}
-	got, err := send(ctx, r.key, http.MethodGet, r.server.URL+r.file, "application/json", nil)
+	got, err := send(ctx, r.key, r.server.URL+r.file, "application/json", nil)
 	if err != nil {
 		return err
 	}

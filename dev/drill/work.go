@@ -152,7 +152,7 @@ func (w *worker) upload(ctx context.Context) error {
 	if err = errors.Join(err, form.Close()); err != nil {
 		return err
 	}
-	answer, err := send(ctx, w.key, http.MethodPost, w.url+"/v1/upload", form.FormDataContentType(), &body)
+	answer, err := send(ctx, w.key, w.url+"/v1/upload", form.FormDataContentType(), &body)
 	if err != nil {
 		return err
 	}
@@ -180,10 +180,15 @@ func ask(ctx context.Context, key, url string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return send(ctx, key, http.MethodPost, url, "application/json", bytes.NewReader(text))
+	return send(ctx, key, url, "application/json", bytes.NewReader(text))
 }
 
-func send(ctx context.Context, key, method, url, kind string, body io.Reader) (answer []byte, err error) {
+// send sends a body, or asks where there is none.
+func send(ctx context.Context, key, url, kind string, body io.Reader) (answer []byte, err error) {
+	method := http.MethodPost
+	if body == nil {
+		method = http.MethodGet
+	}
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return nil, err

@@ -264,7 +264,6 @@ func (a *App) wire(ctx context.Context) error {
 	a.Agents, a.Dialogues = a.agents(), a.dialogues()
 	a.nodes()
 	a.measureLeases()
-	a.retain()
 	a.Console = console.New(console.Deps{API: a.API, Version: Version, Path: a.Config.Console.Place(), Logger: a.Logger})
 	a.register(box)
 	a.answerPeers()
@@ -285,6 +284,7 @@ func (a *App) programs() *program.Module {
 func (a *App) register(box *secretbox.Box) {
 	a.Sealed = sealed.New(sealed.Deps{DB: a.DB, Box: box})
 	a.users = a.erasure()
+	a.retain()
 	a.Clients, a.OpenAI = a.mcpServer(box), a.openAI(box)
 	messages := a.anthropic()
 	for _, m := range []interface{ Register(api *httpapi.API) }{
