@@ -14,9 +14,9 @@ import (
 )
 
 // measureSandbox adds the sandbox to the metrics.
-func measureSandbox(m *telemetry.Metrics, e *sandbox.Engine) {
+func measureSandbox(m *telemetry.Metrics, stats func() sandbox.Stats, most sandbox.Counts) {
 	stat := func(read func(s sandbox.Stats) int) func() float64 {
-		return func() float64 { return float64(read(e.Stats())) }
+		return func() float64 { return float64(read(stats())) }
 	}
 	m.Gauge("portico_sandbox_idle", "Interpreters that wait for a program.", stat(func(s sandbox.Stats) int { return s.Idle }))
 	m.Gauge("portico_sandbox_running", "Programs that run.", stat(func(s sandbox.Stats) int { return s.Running }))
@@ -25,11 +25,11 @@ func measureSandbox(m *telemetry.Metrics, e *sandbox.Engine) {
 	m.Counter("portico_sandbox_programs_total", "Programs that were run.", stat(func(s sandbox.Stats) int { return s.Jobs }))
 	m.Counter("portico_sandbox_cold_starts_total", "Programs that found no interpreter ready.", stat(func(s sandbox.Stats) int { return s.Cold }))
 	m.Gauge("portico_sandbox_saturation", "Programs that run or wait for a turn, as a part of those that may run at once.", func() float64 {
-		s := e.Stats()
-		return part(s.Running+s.Queued, e.Most().Running)
+		s := stats()
+		return part(s.Running+s.Queued, most.Running)
 	})
 	m.Gauge("portico_sandbox_paused_saturation", "Programs that are paused, as a part of those that may be.", func() float64 {
-		return part(e.Stats().Paused, e.Most().Paused)
+		return part(stats().Paused, most.Paused)
 	})
 	m.Counter("portico_sandbox_refused_total", "Programs that found the queue full or waited too long.", stat(func(s sandbox.Stats) int { return s.Refused }))
 }
@@ -92,7 +92,7 @@ func (a *App) observe() {
 
 // measure adds what the modules know by themselves to the metrics.
 func (a *App) measure() {
-	measureSandbox(a.Metrics, a.Engine)
+	measureSandbox(a.Metrics, a.Engine.Stats, a.Engine.Most())
 	a.measureServers()
 	a.Metrics.Gauge("portico_upstreams_stopped", "Upstreams of tools that nothing is sent to for a while.", func() float64 { return float64(len(a.upstreams.Stopped())) })
 }

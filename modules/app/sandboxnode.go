@@ -54,7 +54,7 @@ func NewSandboxNode(o Options) (*SandboxNode, error) {
 		Engine: n.engine, Listen: s.Nodes.Listen, Trust: trust, Room: machine.Room{Running: s.MaxConcurrent, Paused: s.MaxPaused},
 		TLS: secured, Version: Version, Metrics: metrics.Handler(), Logger: o.Logger,
 	})
-	n.measure(metrics)
+	measureSandbox(metrics, n.stats, sandbox.Counts{Running: s.MaxConcurrent, Paused: s.MaxPaused})
 	if a := o.Config.Admin; a.Listen != "" {
 		n.group.Add("the server for operators", operator.New(operator.Deps{Listen: a.Listen, Token: a.Token.Reveal(), Level: o.Level, Metrics: metrics.Handler(), Logger: o.Logger}))
 	}
@@ -64,24 +64,11 @@ func NewSandboxNode(o Options) (*SandboxNode, error) {
 	return n, nil
 }
 
-// measure adds what the node does to the metrics, under the names that servers have.
-func (n *SandboxNode) measure(m *telemetry.Metrics) {
-	stat := func(read func(s sandbox.Stats) int) func() float64 {
-		return func() float64 { return float64(read(n.engine.Stats())) }
-	}
-	m.Gauge("portico_sandbox_idle", "Interpreters that wait for a program.", stat(func(s sandbox.Stats) int { return s.Idle }))
-	m.Counter("portico_sandbox_programs_total", "Programs that were run.", stat(func(s sandbox.Stats) int { return s.Jobs }))
-	m.Counter("portico_sandbox_cold_starts_total", "Programs that found no interpreter ready.", stat(func(s sandbox.Stats) int { return s.Cold }))
-	m.Gauge("portico_sandbox_running", "Programs that run.", func() float64 { return float64(n.machine.Status().Running) })
-	m.Gauge("portico_sandbox_paused", "Programs that wait for somebody outside.", func() float64 { return float64(n.machine.Status().Paused) })
-	m.Gauge("portico_sandbox_saturation", "Programs that run or wait for a turn, as a part of those that may run at once.", func() float64 {
-		s := n.machine.Status()
-		return part(s.Running, s.Capacity)
-	})
-	m.Gauge("portico_sandbox_paused_saturation", "Programs that are paused, as a part of those that may be.", func() float64 {
-		s := n.machine.Status()
-		return part(s.Paused, s.MaxPaused)
-	})
+// stats is what the engine does, with those counted as paused of whom servers say so.
+func (n *SandboxNode) stats() sandbox.Stats {
+	s, of := n.engine.Stats(), n.machine.Status()
+	s.Counts = sandbox.Counts{Running: of.Running, Paused: of.Paused}
+	return s
 }
 
 // Start starts the sandbox, and listens when programs are kept apart as they should.

@@ -301,7 +301,15 @@ func TestANodeOfOneTenant(t *testing.T) {
 		require.Equal(t, anna.Stdout, again.Stdout)
 	}
 	_, err = try(t, d, "carl")
-	require.Error(t, err)
+	require.ErrorIs(t, err, remote.ErrNoNode)
+	// The node itself refuses, whoever sends a program there.
+	private, _ := key(t)
+	client := remote.NewClient(remote.ClientConfig{Keys: pair(private), Times: remote.Times{Busy: 200 * time.Millisecond}})
+	careless := remote.New(remote.Deps{Nodes: &fixed{node: remote.Node{Address: first.Addr().String(), Nonce: first.Nonce()}}, Client: client, Logger: quiet()})
+	require.NoError(t, careless.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, careless.Close()) })
+	_, err = try(t, careless, "carl")
+	require.ErrorIs(t, err, sandbox.ErrBusy)
 	require.Equal(t, remote.OwnerHash("anna"), map[string]string{"first": first.Status().Owner, "second": second.Status().Owner}[anna.Stdout])
 }
 
