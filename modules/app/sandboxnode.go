@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"time"
 
@@ -90,7 +89,7 @@ func (n *SandboxNode) Drain(ctx context.Context) {
 	for n.machine.Working() > 0 {
 		select {
 		case <-ctx.Done():
-			n.Logger.WarnContext(ctx, fmt.Sprintf("this sandbox node ends with %d programs that did not finish", n.machine.Working()))
+			n.Logger.WarnContext(ctx, "this sandbox node ends with programs that did not finish", "count", n.machine.Working())
 			return
 		case <-look.C:
 		}

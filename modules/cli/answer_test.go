@@ -132,6 +132,7 @@ func scriptable(t *testing.T, env []string, runID, callID string) [][]string {
 		{"retention", "show"},
 		{"storage", "verify"},
 		{"node", "list"},
+		{"node", "key"},
 		{"node", "drain", "proc-1"},
 		{"migrate", "up"},
 		{"migrate", "status"},

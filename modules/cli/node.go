@@ -37,26 +37,14 @@ func (c *cli) node() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bodies := make([]nodeBody, len(nodes))
-			for i, n := range nodes {
-				bodies[i] = nodeBody{
+			bodies := make([]nodeBody, 0, len(nodes))
+			for _, n := range nodes {
+				bodies = append(bodies, nodeBody{
 					n.ID, n.Address, n.Version, n.Role, n.Load.Running, n.Load.Capacity, n.Load.Queued, n.Load.Paused, n.Load.MaxPaused,
 					n.Draining || n.Asked, n.StartedAt, n.ExpiresAt,
-				}
+				})
 			}
-			if a.Sandboxes != nil {
-				for _, n := range a.Sandboxes.List(ctx) {
-					if n.Err != nil {
-						a.Logger.ErrorContext(ctx, "a sandbox node does not answer", "node", n.Address, "error", n.Err)
-						continue
-					}
-					s := n.Status
-					bodies = append(bodies, nodeBody{
-						ID: s.Nonce, Address: n.Address, Version: s.Version, Role: configs.RoleSandbox, Running: s.Running, Capacity: s.Capacity,
-						Paused: s.Paused, MaxPaused: s.MaxPaused, Draining: s.Draining, StartedAt: s.Started, ExpiresAt: s.Now,
-					})
-				}
-			}
+			bodies = append(bodies, sandboxNodes(ctx, a)...)
 			return c.Answer(bodies, c.Table("NODE | ROLE | ADDRESS | VERSION | PROGRAMS | WAITING | PAUSED | STATE | SINCE", func(w io.Writer) {
 				for _, n := range bodies {
 					state := "serves"
@@ -79,7 +67,31 @@ func (c *cli) node() *cobra.Command {
 			return c.Answer(map[string]string{"id": args[0]}, c.Line("%s finishes its work, and ends.", args[0]))
 		})
 	})
-	key := c.Command(shell.Spec{
+	return c.Group("node", "The server processes that share this database, and sandbox nodes", list, drain, c.nodeKey())
+}
+
+// sandboxNodes are those that answer this server.
+func sandboxNodes(ctx context.Context, a *app.App) []nodeBody {
+	if a.Sandboxes == nil {
+		return nil
+	}
+	var bodies []nodeBody
+	for _, n := range a.Sandboxes.List(ctx) {
+		if n.Err != nil {
+			a.Logger.ErrorContext(ctx, "a sandbox node does not answer", "node", n.Address, "error", n.Err)
+			continue
+		}
+		s := n.Status
+		bodies = append(bodies, nodeBody{
+			ID: s.Nonce, Address: n.Address, Version: s.Version, Role: configs.RoleSandbox, Running: s.Running, Capacity: s.Capacity,
+			Paused: s.Paused, MaxPaused: s.MaxPaused, Draining: s.Draining, StartedAt: s.Started, ExpiresAt: s.Now,
+		})
+	}
+	return bodies
+}
+
+func (c *cli) nodeKey() *cobra.Command {
+	return c.Command(shell.Spec{
 		Use: "key", Short: "Print the public keys of this server, for SANDBOX_NODE_TRUST of sandbox nodes", Example: "portico node key", JSON: true,
 	}, func(*cobra.Command, []string) error {
 		cfg, err := configs.Load(c.Options())
@@ -92,5 +104,4 @@ func (c *cli) node() *cobra.Command {
 		}
 		return c.Answer(keys, c.Line("%s", strings.Join(keys, ",")))
 	})
-	return c.Group("node", "The server processes that share this database, and sandbox nodes", list, drain, key)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/portico-run/portico/modules/sandbox"
@@ -57,7 +58,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) {
 // gateway answers a request of the program.
 func (x *exchange) gateway(w http.ResponseWriter, r *http.Request) {
 	x.mu.Lock()
-	serves := (x.phase == given || x.phase == running) && x.job.Gateway != nil
+	serves := x.works() && x.job.Gateway != nil
 	x.used = x.used || serves
 	x.mu.Unlock()
 	if !serves {
@@ -72,27 +73,23 @@ func (x *exchange) gateway(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) enter(to phase, from ...phase) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, p := range from {
-		if x.phase == p {
-			x.phase = to
-			x.touch()
-			wake(x.change)
-			return nil
-		}
+	if !slices.Contains(from, x.phase) {
+		return errors.New("it does things out of their order")
 	}
-	return errors.New("it does things out of their order")
+	x.phase = to
+	x.touch()
+	wake(x.change)
+	return nil
 }
+
+// works reports whether the node has the job, and has not ended it. The caller holds mu.
+func (x *exchange) works() bool { return x.phase == given || x.phase == running }
 
 // start lets the clock run when the node has everything.
 func (x *exchange) start() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, n := range x.inputs {
-		if n == 0 {
-			return
-		}
-	}
-	if x.phase == given {
+	if x.phase == given && !slices.Contains(x.inputs, 0) {
 		x.phase = running
 		x.touch()
 		wake(x.change)
@@ -143,18 +140,22 @@ func (x *exchange) giveInput(w http.ResponseWriter, r *http.Request) error {
 		return errors.New("it asks for an input that the job has not")
 	}
 	x.mu.Lock()
-	serves := (x.phase == given || x.phase == running) && x.inputs[n] < maxReads
+	serves := x.works() && x.inputs[n] < maxReads
 	x.mu.Unlock()
 	if !serves {
 		return errors.New("it asks for an input out of its order")
 	}
 	from, _, err := x.job.Inputs[n].Reader(r.Context())
+	var broke error // on the way to the node, which may ask again
 	if err == nil {
 		source := &source{r: from}
-		_, err = io.Copy(touching{x, w}, source)
+		_, broke = io.Copy(touching{x, w}, source)
 		err = errors.Join(source.err, from.Close())
 	}
-	if err != nil && r.Context().Err() == nil {
+	switch {
+	case r.Context().Err() != nil || err == nil && broke != nil:
+		return r.Context().Err()
+	case err != nil:
 		x.finish(outcome{err: err}) // no fault of the node
 		panic(http.ErrAbortHandler)
 	}
@@ -240,7 +241,7 @@ func (x *exchange) most() int64 { return 3*x.limit + 4<<10 }
 
 func (x *exchange) takeOutput(body io.Reader) error {
 	x.mu.Lock()
-	serves := (x.phase == given || x.phase == running) && x.job.Output != nil && !x.printing && !x.closed
+	serves := x.works() && x.job.Output != nil && !x.printing && !x.closed
 	x.printing = serves
 	x.mu.Unlock()
 	if !serves {

@@ -81,7 +81,7 @@ func (c *capsule) connect(ctx context.Context, owner string) (Node, *wire.Conn, 
 	nodes, client := c.driver.deps.Nodes, c.driver.deps.Client
 	waits, cancel := context.WithTimeout(ctx, client.config.Times.Busy)
 	defer cancel()
-	defer context.AfterFunc(c.ended, cancel)()
+	defer context.AfterFunc(c.ended, cancel)() //nolint:contextcheck // the capsule may be closed meanwhile
 	for {
 		n, err := nodes.Acquire(waits, owner)
 		if err != nil {

@@ -86,7 +86,7 @@ func (x *exchange) run(ctx context.Context, conn net.Conn, closing <-chan struct
 	protocols.SetUnencryptedHTTP2(true)
 	broke := make(chan struct{})
 	server := &http.Server{
-		Handler: http.HandlerFunc(x.serve), Protocols: &protocols, BaseContext: func(net.Listener) context.Context { return x.base }, MaxHeaderBytes: maxHeader,
+		Handler: http.HandlerFunc(x.serve), Protocols: &protocols, BaseContext: func(net.Listener) context.Context { return x.base }, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: x.times.Idle,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frame, MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: wholeWindow},
 		ErrorLog: slog.NewLogLogger(x.logger.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, s http.ConnState) {

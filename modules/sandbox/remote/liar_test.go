@@ -45,6 +45,9 @@ type liar struct {
 	asks *http.ClientConn
 	conn net.Conn
 	gone context.Context //nolint:containedctx // ends with the stream
+
+	leaves  bool            // it ends the stream itself
+	printed <-chan struct{} // tells of lines that arrived
 }
 
 // ask makes a request to the process, and returns its status; 0 when it is cut off.
@@ -133,7 +136,6 @@ func start(t *testing.T, d sandbox.Driver) sandbox.Capsule {
 // node, and nothing of it is believed.
 func TestANodeThatLiesLosesItsJob(t *testing.T) {
 	t.Parallel()
-	ok := wire.Result{Status: sandbox.Completed}
 	line := func(n int) io.Reader {
 		var b bytes.Buffer
 		for range n {
@@ -141,62 +143,75 @@ func TestANodeThatLiesLosesItsJob(t *testing.T) {
 		}
 		return &b
 	}
-	for name, do := range map[string]func(l *liar){
-		"another path":  func(l *liar) { l.ask(http.MethodGet, wire.Control, "/v1/other", nil) },
-		"the job twice": func(l *liar) { l.job() },
-		"no such input": func(l *liar) { l.ask(http.MethodGet, wire.Control, wire.PathInput+"?n=1", nil) },
-		"input too often": func(l *liar) {
+	post := func(path, body string) func(l *liar) {
+		return func(l *liar) { l.ask(http.MethodPost, wire.Control, path, strings.NewReader(body)) }
+	}
+	sends := func(r wire.Result, rest string) func(l *liar) { return func(l *liar) { l.result(r, rest) } }
+	files := func(list ...wire.File) wire.Result { return wire.Result{Status: sandbox.Completed, Files: list} }
+	long := strings.Repeat("x", 1<<20)
+	for name, c := range map[string]struct {
+		do  func(l *liar)
+		why string
+	}{
+		"another path":  {func(l *liar) { l.ask(http.MethodGet, wire.Control, "/v1/other", nil) }, "it asks for"},
+		"the job twice": {func(l *liar) { l.job() }, "out of their order"},
+		"no such input": {func(l *liar) { l.ask(http.MethodGet, wire.Control, wire.PathInput+"?n=1", nil) }, "an input that the job has not"},
+		"input too often": {func(l *liar) {
 			for range 4 {
 				l.ask(http.MethodGet, wire.Control, wire.PathInput+"?n=0", nil)
 			}
-		},
-		"too much output": func(l *liar) { l.ask(http.MethodPost, wire.Control, wire.PathOutput, line(100)) },
-		"output that is not": func(l *liar) {
-			l.ask(http.MethodPost, wire.Control, wire.PathOutput, strings.NewReader("\x00\x00\x00\x00\x01\xff"))
-		},
-		"a huge line": func(l *liar) {
-			l.ask(http.MethodPost, wire.Control, wire.PathOutput, strings.NewReader("\x00\xff\xff\xff\xff"))
-		},
-		"a huge head": func(l *liar) {
-			l.ask(http.MethodPost, wire.Control, wire.PathResult, strings.NewReader("\xff\xff\xff\xff{"))
-		},
-		"no head":   func(l *liar) { l.ask(http.MethodPost, wire.Control, wire.PathResult, strings.NewReader("")) },
-		"no status": func(l *liar) { l.result(wire.Result{}, "") },
-		"exit code": func(l *liar) { l.result(wire.Result{Status: sandbox.Completed, ExitCode: 1}, "") },
-		"cancelled": func(l *liar) { l.result(wire.Result{Status: sandbox.Cancelled, ExitCode: sandbox.ExitKilled}, "") },
-		"long stdout": func(l *liar) {
-			l.result(wire.Result{Status: sandbox.Completed, Stdout: 1 << 20}, strings.Repeat("x", 1<<20))
-		},
-		"short stdout":   func(l *liar) { l.result(wire.Result{Status: sandbox.Completed, Stdout: 10}, "x") },
-		"no text":        func(l *liar) { l.result(wire.Result{Status: sandbox.Completed, Stdout: 1}, "\xff") },
-		"too many files": func(l *liar) { r := ok; r.Files = make([]wire.File, 3); l.result(r, "") },
-		"large files": func(l *liar) {
-			r := ok
-			r.Files = []wire.File{{Path: "a", Size: 1 << 20}}
-			l.result(r, strings.Repeat("x", 1<<20))
-		},
-		"a path that leaves": func(l *liar) { r := ok; r.Files = []wire.File{{Path: "../a"}}; l.result(r, "") },
-		"a file twice":       func(l *liar) { r := ok; r.Files = []wire.File{{Path: "a"}, {Path: "a"}}; l.result(r, "") },
-		"known to nobody":    func(l *liar) { r := ok; r.Files = []wire.File{{Path: "a", Unchanged: true}}; l.result(r, "") },
-		"nothing ran": func(l *liar) {
+		}, "an input out of its order"},
+		"too much output":    {func(l *liar) { l.ask(http.MethodPost, wire.Control, wire.PathOutput, line(100)) }, "more output than SANDBOX_OUTPUT"},
+		"output that is not": {post(wire.PathOutput, "\x00\x00\x00\x00\x01\xff"), "output that is no text"},
+		"a huge line":        {post(wire.PathOutput, "\x00\xff\xff\xff\xff"), "a line of 4294967295 bytes"},
+		"a huge head":        {post(wire.PathResult, "\xff\xff\xff\xff{"), "a head of 4294967295 bytes"},
+		"no head":            {post(wire.PathResult, ""), "EOF"},
+		"no status":          {sends(wire.Result{}, ""), "a result that cannot be"},
+		"exit code":          {sends(wire.Result{Status: sandbox.Completed, ExitCode: 1}, ""), "a result that cannot be"},
+		"cancelled":          {sends(wire.Result{Status: sandbox.Cancelled, ExitCode: sandbox.ExitKilled}, ""), "it ended the program"},
+		"long stdout":        {sends(wire.Result{Status: sandbox.Completed, Stdout: 1 << 20}, long), "more output than SANDBOX_OUTPUT"},
+		"short stdout":       {sends(wire.Result{Status: sandbox.Completed, Stdout: 10}, "x"), "EOF"},
+		"no text":            {sends(wire.Result{Status: sandbox.Completed, Stdout: 1}, "\xff"), "output that is no text"},
+		"too many files":     {sends(files(wire.File{Path: "a"}, wire.File{Path: "b"}, wire.File{Path: "c"}), ""), "more files than it may"},
+		"large files":        {sends(files(wire.File{Path: "a", Size: 1 << 20}), long), "larger files than it may"},
+		"a path that leaves": {sends(files(wire.File{Path: "../a"}), ""), "a path that cannot be"},
+		"a file twice":       {sends(files(wire.File{Path: "a"}, wire.File{Path: "a"}), ""), "a path that cannot be"},
+		"known to nobody":    {sends(files(wire.File{Path: "a", Unchanged: true}), ""), "that it is known"},
+		"nothing ran": {func(l *liar) {
 			l.ask(http.MethodPost, wire.Gateway, "/x", nil)
 			l.result(wire.Result{NotBegun: true}, "")
-		},
-		"leaves":        func(*liar) {},
-		"garbage":       func(l *liar) { _, _ = l.conn.Write(bytes.Repeat([]byte{0xff}, 1<<20)) },
-		"a huge header": func(l *liar) { l.ask(http.MethodGet, wire.Control, "/"+strings.Repeat("x", 1<<20), nil) },
+		}, "a result that cannot be"},
+		"the end before that of the output": {func(l *liar) {
+			from, to := io.Pipe()
+			go func() { l.ask(http.MethodPost, wire.Control, wire.PathOutput, from) }()
+			_ = wire.WriteLine(to, sandbox.Stdout, "line")
+			<-l.printed
+			l.result(wire.Result{Status: sandbox.Completed}, "")
+			_ = to.Close()
+		}, "before the end of the output"},
+		"leaves":        {func(l *liar) { l.leaves = true }, "the connection to it broke"},
+		"garbage":       {func(l *liar) { _, _ = l.conn.Write(bytes.Repeat([]byte{0xff}, 1<<20)) }, "the connection to it broke"},
+		"a huge header": {func(l *liar) { l.ask(http.MethodGet, wire.Control, "/"+long, nil); l.leaves = true }, "the connection to it broke"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, nodes := lie(t, remote.Times{}, func(l *liar) { l.job(); do(l) })
+			printed := make(chan struct{}, 100)
+			d, nodes := lie(t, remote.Times{}, func(l *liar) {
+				l.printed = printed
+				l.job()
+				if c.do(l); !l.leaves {
+					<-l.gone.Done() // it is cut off
+				}
+			})
 			r, err := start(t, d).Run(t.Context(), sandbox.Job{
-				Code: "x", Timeout: time.Minute, Gateway: http.NotFoundHandler(), Output: func(sandbox.Stream, string) {}, Inputs: []sandbox.File{{Path: "in", Content: []byte("in")}},
+				Code: "x", Timeout: time.Minute, Gateway: http.NotFoundHandler(), Output: func(sandbox.Stream, string) { printed <- struct{}{} }, Inputs: []sandbox.File{{Path: "in", Content: []byte("in")}},
 				Collect: sandbox.Collect{MaxFiles: 2, MaxBytes: 1 << 10},
 			})
 			require.NoError(t, err)
 			require.Equal(t, sandbox.Killed, r.Status, "%+v", r)
 			require.Equal(t, sandbox.ExitKilled, r.ExitCode)
-			require.Contains(t, r.Stderr, "The program was lost")
+			require.Contains(t, r.Stderr, "The program was lost: the sandbox node that ran it is gone (")
+			require.Contains(t, r.Stderr, c.why)
 			require.Empty(t, r.Outputs)
 			require.Equal(t, int64(1), nodes.failed.Load(), "the node is given up")
 			require.Equal(t, int64(1), nodes.released.Load())
@@ -265,8 +280,7 @@ func TestANodeThatIsSilentLosesItsJob(t *testing.T) {
 // The gateway of a job answers its node while the program runs, and never after.
 func TestNoCallComesAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	var calls atomic.Int64
-	var after int
+	refused := false
 	done := make(chan struct{})
 	d, nodes := lie(t, remote.Times{}, func(l *liar) {
 		defer close(done)
@@ -274,18 +288,25 @@ func TestNoCallComesAfterTheEnd(t *testing.T) {
 		if status, _ := l.ask(http.MethodPost, wire.Gateway, "/first", nil); status != http.StatusTeapot {
 			l.t.Errorf("the gateway answers %d", status)
 		}
-		l.result(wire.Result{Status: sandbox.Completed, Stdout: 2}, "ok")
-		after, _ = l.ask(http.MethodPost, wire.Gateway, "/second", nil)
+		from, to := io.Pipe() // the result is long under way
+		go func() {
+			_ = wire.WriteHead(to, wire.Result{Status: sandbox.Completed, Stdout: 2})
+			for n := 0; n < 1000 && !refused; n++ {
+				status, _ := l.ask(http.MethodPost, wire.Gateway, "/second", nil)
+				refused = status == 0
+			}
+			_, _ = to.Write([]byte("ok"))
+			_ = to.Close()
+		}()
+		l.ask(http.MethodPost, wire.Control, wire.PathResult, from)
 	})
 	r, err := start(t, d).Run(t.Context(), sandbox.Job{Code: "x", Timeout: time.Minute, Gateway: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
 		w.WriteHeader(http.StatusTeapot)
 		fmt.Fprint(w, r.URL.Path)
 	})})
 	require.NoError(t, err)
 	require.Equal(t, "ok", r.Stdout)
 	<-done
-	require.Zero(t, after)
-	require.Equal(t, int64(1), calls.Load())
+	require.True(t, refused)
 	require.Zero(t, nodes.failed.Load())
 }

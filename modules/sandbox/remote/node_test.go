@@ -266,7 +266,7 @@ func TestANodeTakesProgramsOfThoseWhomItTrusts(t *testing.T) {
 
 func errorCause(err error) error {
 	for {
-		inner, ok := err.(interface{ Unwrap() error }) //nolint:errorlint // each of them
+		inner, ok := err.(interface{ Unwrap() error })
 		if !ok || inner.Unwrap() == nil {
 			return err
 		}
@@ -432,8 +432,12 @@ func TestProgramsEndWithTheirProcess(t *testing.T) {
 	run.Go(func() { _, _ = try(t, d, "") })
 	<-began
 	require.NoError(t, d.Close())
-	<-ended
 	run.Wait()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the program runs without its process")
+	}
 	require.Eventually(t, func() bool { return m.Working() == 0 }, time.Minute, time.Millisecond)
 }
 

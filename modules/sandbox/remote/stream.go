@@ -51,7 +51,7 @@ func (c *Client) open(ctx context.Context, n Node, owner string) (*wire.Conn, er
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	late := time.AfterFunc(c.config.Times.Accept, cancel)
-	answer, err := c.http.Do(r)
+	answer, err := c.http.Do(r) //nolint:bodyclose // the end of the connection closes it
 	if err == nil && !late.Stop() {
 		err = errors.Join(errors.New("the sandbox node answers too late"), answer.Body.Close())
 	} else if err == nil && answer.StatusCode != http.StatusOK {

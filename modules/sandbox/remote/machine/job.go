@@ -100,13 +100,13 @@ func (j *job) serve(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	defer j.stop()
 	run, cancel := context.WithCancel(j.ctx)
 	defer cancel()
-	signals, err := j.get(j.ctx, wire.PathSignals, nil)
+	signals, err := j.get(j.ctx, wire.PathSignals, nil) //nolint:contextcheck // made of ctx
 	if err != nil {
 		return err
 	}
 	work.Go(func() {
 		defer signals.Body.Close()
-		j.listen(signals.Body, cancel)
+		j.listen(signals.Body, cancel) //nolint:contextcheck // see above
 	})
 	return j.run(run)
 }

@@ -325,7 +325,7 @@ func (m *Machine) serveJob(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(m.jobs, cancel)()
+	defer context.AfterFunc(m.jobs, cancel)() //nolint:contextcheck // the machine may end before the stream
 	if err := newJob(m, p).serve(ctx, w, r); err != nil && ctx.Err() == nil {
 		m.deps.Logger.WarnContext(ctx, "a program was given up", "error", err)
 	}

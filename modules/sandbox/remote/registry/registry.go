@@ -82,7 +82,7 @@ func New(d Deps) *Registry {
 // Start asks all nodes once, and goes on to do so.
 func (r *Registry) Start(ctx context.Context) error {
 	r.look(ctx)
-	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // Stop calls it
+	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	r.done = make(chan struct{})
 	go func() {
 		defer close(r.done)
@@ -236,8 +236,8 @@ func (r *Registry) choose(hash string) (*known, error) {
 	}
 	switch {
 	case len(free) > 0:
-		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-		two := free[:min(2, len(free))] //nolint:mnd // the better of two
+		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] }) //nolint:gosec // no secret
+		two := free[:min(2, len(free))]                                                 //nolint:mnd // the better of two
 		return slices.MinFunc(two, func(a, b *known) int { return cmp.Compare(a.load(), b.load()) }), nil
 	case busy:
 		return nil, context.DeadlineExceeded
