@@ -52,5 +52,5 @@ func (a *App) remote() (*sandbox.Engine, error) {
 	}
 	client := remote.NewClient(remote.ClientConfig{Keys: keys, TLS: secured})
 	a.Sandboxes = registry.New(registry.Deps{Addresses: s.Nodes.Addresses, Asker: client, Logger: a.Logger})
-	return a.engineOf(remote.New(remote.Deps{Nodes: a.Sandboxes, Client: client, Output: s.Output, Logger: a.Logger}), sandbox.Pool{}), nil
+	return a.engineOf(remote.New(remote.Deps{Nodes: a.Sandboxes, Client: client, Output: s.Output, Logger: a.Logger}), sandbox.Pool{Min: s.Pool, Max: a.maxPool()}), nil
 }

@@ -46,7 +46,7 @@ func (t Times) withDefaults() Times {
 	for _, d := range []struct {
 		value *time.Duration
 		usual time.Duration
-	}{{&t.Accept, 5 * time.Second}, {&t.Quiet, 2 * time.Second}, {&t.Silence, 4 * time.Second}, {&t.Idle, 30 * time.Second}, {&t.Late, 10 * time.Second}, {&t.Busy, 10 * time.Second}} {
+	}{{&t.Accept, 5 * time.Second}, {&t.Quiet, 2 * time.Second}, {&t.Silence, 6 * time.Second}, {&t.Idle, 30 * time.Second}, {&t.Late, 30 * time.Second}, {&t.Busy, 10 * time.Second}} {
 		if *d.value == 0 {
 			*d.value = d.usual
 		}

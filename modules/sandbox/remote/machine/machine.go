@@ -85,7 +85,7 @@ const (
 	idleTimeout   = 2 * time.Minute
 	// quiet is how long nothing may come of a process until it is asked whether it lives,
 	// and silence how long it may take to say so. Its programs end when it does not.
-	quiet, silence = 2 * time.Second, 4 * time.Second
+	quiet, silence = 2 * time.Second, 6 * time.Second
 	// maxStreams is how many programs of one connection there may be, frame and window how
 	// much of each is under way.
 	maxStreams = 10_000
