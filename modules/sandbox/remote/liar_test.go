@@ -261,7 +261,9 @@ func TestANodeThatIsSilentLosesItsJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d, _ := lie(t, short, c.do)
-			r, err := start(t, d).Run(t.Context(), sandbox.Job{Code: "x", Timeout: 100 * time.Millisecond, Inputs: []sandbox.File{{Path: "in"}}})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r, err := start(t, d).Run(ctx, sandbox.Job{Code: "x", Timeout: 100 * time.Millisecond, Inputs: []sandbox.File{{Path: "in"}}})
 			require.NoError(t, err)
 			require.Equal(t, c.status, r.Status, r.Stderr)
 		})
