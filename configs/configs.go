@@ -190,8 +190,9 @@ const (
 
 // Sandbox is where programs run, and the limits of one execution.
 type Sandbox struct {
-	S3Lib S3Lib `key:"s3lib"`
-	Nodes Nodes `key:"nodes"`
+	S3Lib  S3Lib  `key:"s3lib"`
+	Nodes  Nodes  `key:"nodes"`
+	Claims Claims `key:"claims"`
 	// Root is the Python root file system; empty for the default place.
 	Root string `key:"root" env:"SANDBOX_ROOT"`
 	// RunDir is the parent of the directories of running sandboxes; empty for

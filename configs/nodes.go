@@ -36,7 +36,7 @@ func (l *loader) validateNodes() {
 	l.must(&n.Listen, isAddress(n.Listen), `must be an address like ":5803" or "10.0.0.5:5803"`)
 	l.must(&c.Sandbox.Driver, c.Server.Role != RoleAPI || c.Sandbox.Driver == Remote, "must be remote where the role is api: such a process runs no programs itself")
 	l.must(&c.Sandbox.Driver, c.Server.Role != RoleSandbox || c.Sandbox.Driver != Remote, "must not be remote where the role is sandbox: such a process runs the programs of others")
-	l.must(&n.Addresses, c.Sandbox.Driver != Remote || len(n.Addresses) > 0, "must say where sandbox nodes are, such as sandbox:5803, where SANDBOX_DRIVER is remote")
+	l.must(&n.Addresses, c.Sandbox.Driver != Remote || len(n.Addresses) > 0 || c.Sandbox.Claims.Pool != "", "must say where sandbox nodes are, such as sandbox:5803, where SANDBOX_DRIVER is remote; or SANDBOX_CLAIM_POOL names a pool of them in Kubernetes")
 	for _, address := range n.Addresses {
 		l.must(&n.Addresses, isAddress(address) && !strings.HasPrefix(address, ":"), `must be addresses like "sandbox:5803", separated by commas`)
 		l.must(&n.Addresses, c.Sandbox.Driver != Remote || IsLoopback("http://"+address) || !l.developmentKeyCounts(),

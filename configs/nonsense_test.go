@@ -49,9 +49,9 @@ func texts() map[string][]string {
 		// Secrets, and names that other systems give.
 		"JWT_SECRET": nil, "S3_ACCESS_KEY": nil, "S3_SECRET_KEY": nil, "MODEL_API_KEY": nil, "COMPOSIO_API_KEY": nil, "APPROVAL_WEBHOOK_SECRET": nil,
 		"CODEAPI_JWT_HS256_SECRET": nil, "CODEAPI_JWT_KID": nil, "CODEAPI_JWT_HS256_KID": nil, "CODEAPI_JWT_ISSUER": nil, "CODEAPI_JWT_AUDIENCE": nil,
-		"CODEAPI_USER": nil, "EMBEDDING_API_KEY": nil, "EMBEDDING_MODEL": nil, "MODEL_NAME": nil, "LLM_QUERY_MODEL": nil, "COMPOSIO_USER": nil, "PTC_ROLLOUT_SALT": nil,
+		"CODEAPI_USER": nil, "EMBEDDING_API_KEY": nil, "EMBEDDING_MODEL": nil, "MODEL_NAME": nil, "SANDBOX_CLAIM_NAMESPACE": nil, "LLM_QUERY_MODEL": nil, "COMPOSIO_USER": nil, "PTC_ROLLOUT_SALT": nil,
 		// Paths: what is not there fails when it is opened.
-		"OBJECT_STORAGE_FOLDER": nil, "SANDBOX_ROOT": nil, "SANDBOX_RUN_DIR": nil, "SANDBOX_RUNSC": nil, "TOOLSETS_DIR": nil, "MODEL_FILE": nil, "MCP_DIR": nil, "MCP_SERVERS_FILE": nil, "CODEAPI_JWT_PUBLIC_KEYS_DIR": nil,
+		"OBJECT_STORAGE_FOLDER": nil, "SANDBOX_ROOT": nil, "SANDBOX_RUN_DIR": nil, "SANDBOX_CLAIM_KUBECONFIG": nil, "SANDBOX_RUNSC": nil, "TOOLSETS_DIR": nil, "MODEL_FILE": nil, "MCP_DIR": nil, "MCP_SERVERS_FILE": nil, "CODEAPI_JWT_PUBLIC_KEYS_DIR": nil,
 		// What these do not know is off, with a warning.
 		"PTC_MODE": nil, "PTC_DEBUG": nil, "PTC_ENABLED": nil,
 		// Lists of which blanks are dropped.

@@ -33,6 +33,7 @@ func (l *loader) validate() {
 	l.validatePTC()
 	l.validateSandbox()
 	l.validateNodes()
+	l.validateClaims()
 	l.validateCodeAPI()
 	l.validateAgent()
 	l.validateOpenAI()

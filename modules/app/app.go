@@ -67,6 +67,7 @@ import (
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/run/stream"
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/remote/agentsandbox"
 	"github.com/portico-run/portico/modules/sandbox/remote/registry"
 	"github.com/portico-run/portico/modules/sdkbundle"
 	"github.com/portico-run/portico/modules/sealed"
@@ -139,6 +140,7 @@ type App struct {
 	Engine       *sandbox.Engine
 	// Sandboxes are the nodes that run programs; nil where they run here.
 	Sandboxes    *registry.Registry
+	claims       *agentsandbox.Nodes // where nodes come from instead; nil where they do not
 	Programs     *program.Module
 	CodeAPI      *codeapi.Module
 	Drive        *drive.Module

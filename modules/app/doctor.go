@@ -110,6 +110,9 @@ func (a *App) checkToolsets(ctx context.Context) []Check {
 
 // machine looks at what the sandbox needs on this machine.
 func (a *App) machine(ctx context.Context) []isolation.Finding {
+	if a.claims != nil {
+		return a.checkClaims(ctx)
+	}
 	if a.Sandboxes != nil {
 		return a.checkSandboxes(ctx)
 	}
@@ -121,6 +124,15 @@ func (a *App) machine(ctx context.Context) []isolation.Finding {
 		}
 	}
 	return isolation.Machine(tool, a.sandboxConfig().Root)
+}
+
+// checkClaims asks the cluster whether it would make a claim. A node is taken by nobody.
+func (a *App) checkClaims(ctx context.Context) []isolation.Finding {
+	c := a.Config.Sandbox.Claims
+	if err := a.claims.Check(ctx); err != nil {
+		return []isolation.Finding{{Check: "claims", Text: err.Error()}}
+	}
+	return []isolation.Finding{{Check: "claims", OK: true, Text: fmt.Sprintf("Kubernetes answers about claims of the pool %s in the namespace %s", c.Pool, c.Namespace)}}
 }
 
 // checkSandboxes asks the sandbox nodes. One that answers is enough.

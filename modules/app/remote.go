@@ -8,6 +8,7 @@ import (
 	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/sandbox/remote"
+	"github.com/portico-run/portico/modules/sandbox/remote/agentsandbox"
 	"github.com/portico-run/portico/modules/sandbox/remote/registry"
 	"github.com/portico-run/portico/modules/sandbox/remote/wire"
 )
@@ -51,6 +52,24 @@ func (a *App) remote() (*sandbox.Engine, error) {
 		return nil, err
 	}
 	client := remote.NewClient(remote.ClientConfig{Keys: keys, TLS: secured})
-	a.Sandboxes = registry.New(registry.Deps{Addresses: s.Nodes.Addresses, Asker: client, Logger: a.Logger})
-	return a.engineOf(remote.New(remote.Deps{Nodes: a.Sandboxes, Client: client, Output: s.Output, Logger: a.Logger}), sandbox.Pool{Min: s.Pool, Max: a.maxPool()}), nil
+	nodes, err := a.nodesOf(client)
+	if err != nil {
+		return nil, err
+	}
+	return a.engineOf(remote.New(remote.Deps{Nodes: nodes, Client: client, Output: s.Output, Logger: a.Logger}), sandbox.Pool{Min: s.Pool, Max: a.maxPool()}), nil
+}
+
+// nodesOf finds nodes where the configuration says that they come from.
+func (a *App) nodesOf(client *remote.Client) (remote.Nodes, error) {
+	s := a.Config.Sandbox
+	if s.Claims.Pool == "" {
+		a.Sandboxes = registry.New(registry.Deps{Addresses: s.Nodes.Addresses, Asker: client, Logger: a.Logger})
+		return a.Sandboxes, nil
+	}
+	cluster, err := agentsandbox.Connect(s.Claims.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	a.claims = agentsandbox.New(agentsandbox.Settings{Namespace: s.Claims.Namespace, Pool: s.Claims.Pool, Port: s.Claims.Port, Idle: s.Claims.Idle}, cluster, client, a.Logger)
+	return a.claims, nil
 }

@@ -289,8 +289,10 @@ func TestWhatTheClusterRefusesIsToldOnceWithWhatToDo(t *testing.T) {
 			c.say(refusal, "")
 			p := c.process()
 			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
 			for range 10 {
-				_, err := p.Acquire(t.Context(), "u1")
+				_, err := p.Acquire(ctx, "u1")
 				require.ErrorIs(t, err, sandbox.ErrUnavailable)
 			}
 			require.Zero(t, time.Since(begun), "waiting would not help")
@@ -366,6 +368,20 @@ func TestWhoeverLeavesWaitsNoLonger(t *testing.T) {
 		_, err := p.Acquire(ctx, "u1")
 		require.ErrorIs(t, err, context.Canceled)
 		require.Empty(t, p.log.String())
+	})
+}
+
+func TestTheDoctorSaysWhetherTheClusterCanBeAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		p := c.process()
+		require.NoError(t, p.Check(t.Context()))
+		c.say(apierrors.NewForbidden(resource().GroupResource(), "x", errors.New("User cannot get resource")), "")
+		require.ErrorContains(t, p.Check(t.Context()), "get, watch, create and patch")
+		c.say(apierrors.NewGenericServerResponse(404, "get", resource().GroupResource(), "", "", 0, true), "")
+		require.ErrorContains(t, p.Check(t.Context()), "Install agent-sandbox")
+		require.Empty(t, c.list(), "nothing is claimed")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -129,6 +130,23 @@ func (c claims) hold(ctx context.Context, name string) (*unstructured.Unstructur
 		return nil, refused(c.settings, err)
 	}
 	return object, nil
+}
+
+// check asks for a claim that nobody makes: a cluster that knows no such resource, or
+// does not let this process ask, says so.
+func (c claims) check(ctx context.Context) error {
+	const name = "portico-doctor"
+	_, err := c.api.Get(ctx, name, metav1.GetOptions{})
+	var status apierrors.APIStatus
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		if details := status.Status().Details; details != nil && details.Name == name && len(details.Causes) == 0 {
+			return nil
+		}
+	}
+	if err != nil {
+		return refused(c.settings, err)
+	}
+	return nil
 }
 
 // made is a new claim.

@@ -123,6 +123,16 @@ func roomless(claim, address string) error {
 	}
 }
 
+// Check says whether the cluster can be asked for nodes, and what to do if it cannot. It
+// takes none.
+func (n *Nodes) Check(ctx context.Context) error {
+	err := n.claims.check(ctx)
+	if p, ok := errors.AsType[*problem](err); ok {
+		return fmt.Errorf("%w. %s", err, p.do)
+	}
+	return err
+}
+
 // tellAgain is how long a problem is not told of again.
 const tellAgain = time.Minute
 
