@@ -49,6 +49,11 @@ test: ## Test everything (installs and starts what it needs)
 race: ## Run the tests again, with the race detector and each on the other database
 	@tools/test.sh race
 
+.PHONY: test-k8s
+test-k8s: setup build ## Test with a real control plane of Kubernetes (builds it first: half an hour, once)
+	@PORTICO_KUBERNETES=$$(tools/kubernetes.sh) && export PORTICO_KUBERNETES CI=true && \
+		go test -tags=nomsgpack,kubernetes -count=1 -v -timeout 15m ./dev/kubernetes $(ARGS)
+
 .PHONY: bench
 bench: setup ## Measure against the baselines, in one run (ARGS="-only calls,weight")
 	@PORTICO_RUNSC=$$(tools/runsc.sh) PORTICO_CHROMIUM=$$(tools/chromium.sh) tools/with-services.sh --durable go run ./dev/bench $(ARGS)
