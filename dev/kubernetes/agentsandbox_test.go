@@ -48,7 +48,7 @@ func startNode(t *testing.T) start {
 	t.Helper()
 	dir := sandboxtest.RunDir(t)
 	return func(ctx context.Context, ip string) (func(bool), error) {
-		c := exec.Command(program, "serve", "--role=sandbox") //nolint:noctx // stop ends it
+		c := exec.Command(program, "serve", "--role=sandbox")
 		c.Env = []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"), "SANDBOX_RUN_DIR=" + dir,
 			"SANDBOX_NODE_LISTEN=" + net.JoinHostPort(ip, strconv.Itoa(port)), "SANDBOX_NODE_TENANTS=one", "SANDBOX_MAX_CONCURRENT=2", "SANDBOX_MAX_PAUSED=1",
@@ -200,7 +200,7 @@ func ip(t *testing.T, n remote.Node) string {
 
 // The control plane is started once, for one question after the other.
 //
-//nolint:paralleltest,tparallel // they change the one pool
+//nolint:paralleltest // they change the one pool
 func TestAgentSandbox(t *testing.T) {
 	c := newCluster(t)
 	for _, test := range []struct {

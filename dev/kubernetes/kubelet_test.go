@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 )
 
 func pods() schema.GroupVersionResource {
@@ -145,20 +146,22 @@ func (k *kubelet) begin(ctx context.Context, object *unstructured.Unstructured) 
 // say says how a pod is.
 func (k *kubelet) say(ctx context.Context, name, phase, ready, ip string) error {
 	api := k.api.Resource(pods()).Namespace(namespace)
-	object, err := api.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
 	now := time.Now().UTC().Format(time.RFC3339)
-	object.Object["status"] = map[string]any{
-		"phase": phase, "podIP": ip, "podIPs": []any{map[string]any{"ip": ip}}, "startTime": now,
-		"conditions": []any{
-			map[string]any{"type": "Ready", "status": ready, "lastTransitionTime": now},
-			map[string]any{"type": "PodScheduled", "status": "True", "lastTransitionTime": now},
-		},
-	}
-	_, err = api.UpdateStatus(ctx, object, metav1.UpdateOptions{})
-	return err
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the controller changes pods, too
+		object, err := api.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		object.Object["status"] = map[string]any{
+			"phase": phase, "podIP": ip, "podIPs": []any{map[string]any{"ip": ip}}, "startTime": now,
+			"conditions": []any{
+				map[string]any{"type": "Ready", "status": ready, "lastTransitionTime": now},
+				map[string]any{"type": "PodScheduled", "status": "True", "lastTransitionTime": now},
+			},
+		}
+		_, err = api.UpdateStatus(ctx, object, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // end stops a pod that is being deleted, and says that it is gone.
