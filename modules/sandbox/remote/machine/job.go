@@ -106,9 +106,9 @@ func (j *job) serve(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	}
 	work.Go(func() {
 		defer signals.Body.Close()
-		j.listen(signals.Body, cancel) //nolint:contextcheck // see above
+		j.listen(signals.Body, cancel)
 	})
-	return j.run(run)
+	return j.run(run) //nolint:contextcheck // made of ctx
 }
 
 // listen hears what the process says. When it says nothing any more, the program ends.
