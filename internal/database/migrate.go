@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -62,7 +63,7 @@ func (db *DB) Steps(ctx context.Context) ([]Step, error) {
 		states, err := p.Status(ctx)
 		for _, s := range states {
 			steps = append(steps, Step{
-				Version: s.Source.Version, Name: baseName(s.Source.Path), Applied: s.State == goose.StateApplied,
+				Version: s.Source.Version, Name: strings.TrimSuffix(path.Base(s.Source.Path), ".sql"), Applied: s.State == goose.StateApplied,
 			})
 		}
 		return err
@@ -95,17 +96,13 @@ func (db *DB) Ready(ctx context.Context) error {
 	var missing []string
 	for _, s := range p.ListSources() {
 		if !applied[s.Version] {
-			missing = append(missing, baseName(s.Path))
+			missing = append(missing, strings.TrimSuffix(path.Base(s.Path), ".sql"))
 		}
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%w: %s", ErrBehind, strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-func baseName(path string) string {
-	return strings.TrimSuffix(path[strings.LastIndex(path, "/")+1:], ".sql")
 }
 
 // migrating runs fn while no other process migrates this database.
@@ -163,8 +160,8 @@ func (db *DB) provider(pool *sql.DB) (*goose.Provider, error) {
 
 // lockFile takes an exclusive lock that the kernel releases when the process
 // dies.
-func lockFile(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+func lockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("migration lock: %w", err)
 	}

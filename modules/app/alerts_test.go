@@ -174,7 +174,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		"method": regexp.MustCompile(`^[A-Z]*$`), "route": regexp.MustCompile(`^(/[a-zA-Z0-9_:.*-]*)*$`), "status": regexp.MustCompile(`^\d{3}$`), "le": regexp.MustCompile(`^[\d.e+-]+$|^\+Inf$`),
 		"kind": regexp.MustCompile(`^[a-z_]+$`), "outcome": regexp.MustCompile(`^(success|failure|timeout|unavailable|fault|left)$`),
 		"purpose": regexp.MustCompile(`^(tool|model|embedding)$`), "result": regexp.MustCompile(`^(success|refused|failing|no_answer|cancelled|skipped)$`),
-		"cause": regexp.MustCompile(`^[a-z_]+$`),
+		"cause": regexp.MustCompile(`^[a-z_]+$`), "table": regexp.MustCompile(`^[a-z_]+$`),
 	}
 	seen := map[string]bool{}
 	for line := range strings.Lines(page) {

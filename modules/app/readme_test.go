@@ -64,7 +64,7 @@ var notRun = map[string]string{
 	"docs/operations.md: export ENCRYPTION_KEY=\"$(kubectl -n portico get secret portico -o jsonpath='{.data.ENCRYPTION_KEY}' | base64 -d)\"": "needs docker and a cluster",
 	"docs/operations.md: kubectl -n portico delete job portico-migrate --ignore-not-found":                                                    "needs a cluster",
 	"docs/operations.md: kubectl -n portico annotate pods -l app.kubernetes.io/component=api --overwrite \"changed=$(date +%s)\"":             "needs a cluster",
-	"docs/operations.md: pg_dump \"$DATABASE_URL\" > portico.sql":                                                                             "needs the clients of PostgreSQL",
+	"docs/operations.md: pg_dump --format=custom --no-owner --file=portico.dump \"$DATABASE_DIRECT_URL\"":                                     "needs the clients of PostgreSQL",
 }
 
 // ofCommands is a document that a test of modules/cli writes from what the

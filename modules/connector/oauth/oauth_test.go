@@ -312,6 +312,29 @@ func TestTokensAreRefreshedOnce(t *testing.T) {
 	})
 }
 
+// A process that is refused a token which another one has refreshed takes the new one,
+// also before it is told of it.
+func TestATokenThatAnotherProcessRefreshed(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := oauthtest.Start(t, oauthtest.Settings{})
+		p, other := start(t, db, &wake.Hub{}), start(t, db, nil)
+		p.add(t, s)
+		p.connect(t, s, anna)
+		of, err := authorize.Targets{Servers: p.servers}.Find(t.Context(), anna, "docs")
+		require.NoError(t, err)
+		old, err := p.Token(t.Context(), anna, of)
+		require.NoError(t, err)
+		refused := oauth.Refusal{Token: old, Status: http.StatusUnauthorized}
+		require.NoError(t, other.Refused(t.Context(), anna, of, refused))
+		require.NoError(t, p.Refused(t.Context(), anna, of, refused))
+		again, err := p.Token(t.Context(), anna, of)
+		require.NoError(t, err)
+		require.NotEqual(t, old, again)
+		require.Equal(t, 1, s.Count("refresh"))
+	})
+}
+
 // Tokens that are sealed with another key meanwhile are refreshed all the same.
 func TestTokensThatWereSealedAgainAreRefreshed(t *testing.T) {
 	t.Parallel()

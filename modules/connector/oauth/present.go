@@ -53,7 +53,8 @@ func (s *Service) Refused(ctx context.Context, a actor.Actor, of Target, r Refus
 	switch {
 	case g.none() || !g.of(of):
 		return s.want(ctx, of, k, g, c.scopes)
-	case r.Token != g.Access: // another one was stored meanwhile
+	case r.Token != g.Access: // another one was stored meanwhile, of which this process may not have been told
+		s.grants.Drop(func(of key, _ grant) bool { return of == k })
 		return nil
 	case g.Refresh == "":
 		if err := s.lose(ctx, g, of.Name, "the token is refused"); err != nil {
