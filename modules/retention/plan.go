@@ -50,6 +50,8 @@ func Words() []Word {
 		{Table: "tool_call_results", Setting: ofCalls},
 		{Table: "executing_calls", Ends: "the end of the call"},
 		{Table: "credit_holds", Ends: "the end of the call"},
+		{Table: "bounds", Ends: "ten minutes without a use of what is bounded"},
+		{Table: "bound_places", Ends: "the end of the process that has them"},
 		{Table: "approvals", With: "tool_call_results"},
 		{Table: "approval_permissions", With: "action_results"}, // those for all runs are set up
 		{Table: "audit_events", Setting: ofAudit},

@@ -140,13 +140,14 @@ func (x *exchange) giveInput(w http.ResponseWriter, r *http.Request) error {
 		return errors.New("it asks for an input that the job has not")
 	}
 	x.mu.Lock()
-	serves := x.works() && x.inputs[n] < maxReads
+	serves := x.works() && x.asked[n] < maxReads
+	x.asked[n]++
 	x.mu.Unlock()
 	if !serves {
 		return errors.New("it asks for an input out of its order")
 	}
 	from, _, err := x.job.Inputs[n].Reader(r.Context())
-	var broke error // on the way to the node, which may ask again
+	var broke error // on the way to the node, which may ask again, or says why it takes no more
 	if err == nil {
 		source := &source{r: from}
 		_, broke = io.Copy(touching{x, w}, source)
@@ -154,7 +155,7 @@ func (x *exchange) giveInput(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case r.Context().Err() != nil || err == nil && broke != nil:
-		return r.Context().Err()
+		panic(http.ErrAbortHandler) // of a node that is gone it is heard otherwise
 	case err != nil:
 		x.finish(outcome{err: err}) // no fault of the node
 		panic(http.ErrAbortHandler)

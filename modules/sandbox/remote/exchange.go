@@ -28,6 +28,7 @@ type exchange struct {
 	closed   bool  // nothing is answered any more
 	used     bool  // a call or a line came, so that code ran
 	inputs   []int // how often each was read
+	asked    []int // and how often it was asked for
 	printing bool  // output came, and has not ended
 	paused   bool  // what the node is told
 	ended    bool
@@ -59,7 +60,7 @@ type outcome struct {
 
 func newExchange(ctx context.Context, d Deps, job sandbox.Job) *exchange {
 	x := &exchange{
-		job: job, limit: d.Output, times: d.Client.config.Times, logger: d.Logger, inputs: make([]int, len(job.Inputs)),
+		job: job, limit: d.Output, times: d.Client.config.Times, logger: d.Logger, inputs: make([]int, len(job.Inputs)), asked: make([]int, len(job.Inputs)),
 		poke: make(chan struct{}, 1), change: make(chan struct{}, 1), over: make(chan outcome, 1),
 	}
 	x.base, x.cancel = context.WithCancel(context.WithoutCancel(ctx))
