@@ -181,7 +181,7 @@ func (s *Server) Stop(ctx context.Context) error {
 // Kill ends the server as a machine does that fails.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Kill()
-	<-s.ended // it was killed, as it says
+	_ = <-s.ended // it was killed, as it says
 	return errors.Join(err, s.log.Close())
 }
 
