@@ -234,6 +234,7 @@ func unsaid() map[string]string {
 		"tool is missing.":                           "one of two names is there",
 		"two answers to one question":                "parameters cannot exclude each other",
 		"Documents of this type cannot be read":      "types are many, and parts have them in headers",
+		"headers: ":                                  "which names and values a header has, HTTP says",
 		"The document has no text":                   "what a document is read as is its text",
 		"The source of the document is not valid":    "characters that control a terminal are refused",
 		"The name of the collection is not valid":    "characters that control a terminal are refused",

@@ -283,16 +283,16 @@ func TestEngineAbandonsJobs(t *testing.T) {
 		e.Abandon()
 		require.ErrorIs(t, <-ended, sandbox.ErrLost)
 	}
-	// What waits for its turn has not begun.
+	// What waits for its turn has not begun, unless the turn comes at that moment.
 	go run()
 	<-began
 	go run()
 	require.Eventually(t, func() bool { return e.Stats().Queued == 1 }, time.Minute, time.Millisecond)
 	e.Abandon()
-	both := errors.Join(<-ended, <-ended)
-	require.ErrorIs(t, both, sandbox.ErrLost)
-	require.ErrorIs(t, both, sandbox.ErrUnavailable)
-	require.ErrorContains(t, both, "The sandbox cannot run code at the moment.")
+	for range 2 {
+		err := <-ended
+		require.True(t, errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrUnavailable), "%v", err)
+	}
 	d.mu.Lock()
 	d.program = nil
 	d.mu.Unlock()
