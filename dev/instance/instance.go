@@ -181,7 +181,9 @@ func (s *Server) Stop(ctx context.Context) error {
 // Kill ends the server as a machine does that fails.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Kill()
-	_ = <-s.ended // it was killed, as it says
+	if failed := <-s.ended; failed == nil {
+		err = errors.Join(err, errors.New("the server had ended by itself"))
+	}
 	return errors.Join(err, s.log.Close())
 }
 
