@@ -1,3 +1,6 @@
+// make test runs it without the race detector.
+//go:build !race
+
 package app_test
 
 import (
