@@ -34,8 +34,9 @@ func (l *Limiter) Enter(ctx context.Context, limits []Limit) (*Visit, error) {
 		}
 		r := l.next
 		if waited == rounds || !short.ask(now) {
+			over := short.over(now)
 			l.mu.Unlock()
-			return nil, short.over(now)
+			return nil, over
 		}
 		l.want(short, 1)
 		l.mu.Unlock()
