@@ -311,7 +311,7 @@ func (l *loader) validateRest() {
 	}
 	l.must(&c.Console.Path, consolePath.MatchString(c.Console.Path), `must be a path like "/console", without a slash at its end, and not one of the API's`)
 	l.must(&c.Demo.Listen, !c.Demo.Enabled || isAddress(c.Demo.Listen), `must be an address like "127.0.0.1:5801"`)
-	l.must(&c.Admin.Listen, c.Admin.Listen == "" || isAddress(c.Admin.Listen), `must be an address like "127.0.0.1:5803"`)
+	l.must(&c.Admin.Listen, c.Admin.Listen == "" || isAddress(c.Admin.Listen), `must be an address like "127.0.0.1:5804"`)
 	l.must(&c.Admin.Token, c.Admin.Token != "" || c.Admin.Listen == "" || IsLoopback("http://"+c.Admin.Listen), "must be set where PORTICO_ADMIN_LISTEN is no loopback address; make one with: openssl rand -hex 32")
 	l.must(&c.Admin.Token, c.Admin.Token == "" || len(c.Admin.Token) >= minSecret, "must have at least 32 characters; make one with: openssl rand -hex 32")
 	l.must(&c.Tracing.Endpoint, c.Tracing.Endpoint == "" || isBaseURL(c.Tracing.Endpoint), `must be a URL like "http://localhost:4318"`)

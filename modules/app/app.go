@@ -19,7 +19,6 @@ import (
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
-	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/internal/peer"
 	"github.com/portico-run/portico/internal/secretbox"
@@ -379,24 +378,6 @@ func objects(ctx context.Context, c configs.ObjectStorage) (objectstore.Store, e
 		})
 	}
 	return objectstore.NewFolder(c.Folder)
-}
-
-// limits are what every user may spend.
-func limits(c configs.Billing) billing.Limits {
-	limit := func(d *configs.Decimal) *money.Amount {
-		if d == nil {
-			return nil
-		}
-		amount := credits(*d)
-		return &amount
-	}
-	return billing.Limits{Run: limit(c.RunLimit), Day: limit(c.DayLimit), Overdraft: limit(c.Overdraft)}
-}
-
-// credits is a configured number of credits. Both types count millionths.
-func credits(d configs.Decimal) money.Amount {
-	const scale = money.Credit / money.Amount(configs.One)
-	return money.Amount(d) * scale
 }
 
 func location(c configs.S3Lib) sdkbundle.Location {

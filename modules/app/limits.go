@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/money"
+	"github.com/portico-run/portico/modules/billing"
 )
 
 // limited says what a user may use and uses: several modules bound that.
@@ -72,4 +74,22 @@ func (l limited) limits(ctx context.Context, who actor.Actor, _ *struct{}) (stan
 		Storage: storageBody{used, quota}, Calls: share(l.app.Tools.Service.AtOnce(who)),
 		Programs: share(held.Running, most.Running), Waiting: share(held.Queued, most.Queued), Suspended: share(held.Paused, most.Paused),
 	}, nil
+}
+
+// limits are what every user may spend.
+func limits(c configs.Billing) billing.Limits {
+	limit := func(d *configs.Decimal) *money.Amount {
+		if d == nil {
+			return nil
+		}
+		amount := credits(*d)
+		return &amount
+	}
+	return billing.Limits{Run: limit(c.RunLimit), Day: limit(c.DayLimit), Overdraft: limit(c.Overdraft)}
+}
+
+// credits is a configured number of credits. Both types count millionths.
+func credits(d configs.Decimal) money.Amount {
+	const scale = money.Credit / money.Amount(configs.One)
+	return money.Amount(d) * scale
 }

@@ -171,6 +171,7 @@ func newReader(t *testing.T, bin string, list []block) *reader {
 	r := &reader{t: t, folder: t.TempDir(), printed: &buffer{}, addresses: map[string]string{
 		"localhost:5800": testenv.FreeAddress(t), "localhost:5801": testenv.FreeAddress(t), "localhost:5802": testenv.FreeAddress(t),
 		"localhost:5803": testenv.FreeAddress(t),
+		"localhost:5804": testenv.FreeAddress(t),
 	}}
 	r.url = "http://" + r.addresses["localhost:5800"]
 	for name, target := range map[string]string{"bin": bin, "modules": root + "/modules", "dev": root + "/dev"} {

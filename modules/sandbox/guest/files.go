@@ -85,11 +85,11 @@ func (w *workspace) put(ctx context.Context, f sandbox.File) error {
 // Carry copies the content of an input, which must be as long as it was said to
 // be, in pieces.
 func Carry(to io.Writer, from io.Reader, size int64) error {
-	source := &source{r: io.LimitReader(from, size+1)}
+	source := &Source{Reader: io.LimitReader(from, size+1)}
 	n, err := io.Copy(to, source)
 	switch {
-	case source.err != nil:
-		return source.err
+	case source.Err != nil:
+		return source.Err
 	case err != nil:
 		return Unfit(err)
 	case n != size:
@@ -98,17 +98,18 @@ func Carry(to io.Writer, from io.Reader, size int64) error {
 	return nil
 }
 
-// source tells the faults of who is read from those of who is written to.
-type source struct {
-	r   io.Reader
-	err error
+// Source tells the faults of who is read from those of who is written to.
+type Source struct {
+	io.Reader
+
+	Err error // of who is read
 }
 
 // Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
+func (s *Source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
+		s.Err = err
 	}
 	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/portico-run/portico/modules/sandbox"
+	"github.com/portico-run/portico/modules/sandbox/guest"
 	"github.com/portico-run/portico/modules/sandbox/remote/wire"
 )
 
@@ -149,9 +150,9 @@ func (x *exchange) giveInput(w http.ResponseWriter, r *http.Request) error {
 	from, _, err := x.job.Inputs[n].Reader(r.Context())
 	var broke error // on the way to the node, which may ask again, or says why it takes no more
 	if err == nil {
-		source := &source{r: from}
+		source := &guest.Source{Reader: from}
 		_, broke = io.Copy(touching{x, w}, source)
-		err = errors.Join(source.err, from.Close())
+		err = errors.Join(source.Err, from.Close())
 	}
 	switch {
 	case r.Context().Err() != nil || err == nil && broke != nil:
@@ -165,21 +166,6 @@ func (x *exchange) giveInput(w http.ResponseWriter, r *http.Request) error {
 	x.mu.Unlock()
 	x.start()
 	return nil
-}
-
-// source tells the faults of who is read from those of who is written to.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-// Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // touching notes what the node takes.

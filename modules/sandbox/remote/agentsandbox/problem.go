@@ -119,7 +119,7 @@ func foreign(claim, address string) error {
 func roomless(claim, address string) error {
 	return &problem{
 		what: "a sandbox node says that it has no room at all", cause: fmt.Errorf("%s at %s", claim, address),
-		do: "Set SANDBOX_CONCURRENCY in the template of the pool to one at least.",
+		do: "Set SANDBOX_MAX_CONCURRENT in the template of the pool to one at least.",
 	}
 }
 
