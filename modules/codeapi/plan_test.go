@@ -90,8 +90,8 @@ func TestPlansBoundWhatIsHeldAtOnce(t *testing.T) {
 			}
 			return sandbox.Result{Status: sandbox.Completed}
 		})
-		for range 2 {
-			require.NoError(t, run(t, f, 0))
+		for range 100 {
+			require.NoError(t, run(t, f, 0), "the one before it has ended")
 		}
 		paused, err := f.Executions.Start(t.Context(), anna, execution.ProgramRequest{Code: "pause", Tools: codeapitest.Tools("ask")})
 		require.NoError(t, err)

@@ -71,11 +71,29 @@ func (a *admission) Begin(ctx context.Context, job sandbox.Job) (sandbox.Executi
 		visit.Leave()
 		return nil, err
 	}
+	admitted := &admitted{Execution: x, left: make(chan struct{})}
 	go func() { // ends with the program
 		<-x.Done()
 		visit.Leave()
+		close(admitted.left)
 	}()
-	return x, nil
+	return admitted, nil
+}
+
+// admitted is over when it counts no longer: whoever was told that their program
+// ended may begin the next one.
+type admitted struct {
+	sandbox.Execution
+	left chan struct{}
+}
+
+// Done implements sandbox.Execution.
+func (a *admitted) Done() <-chan struct{} { return a.left }
+
+// Result implements sandbox.Execution.
+func (a *admitted) Result() (sandbox.Result, error) {
+	<-a.left
+	return a.Execution.Result()
 }
 
 // enter counts a program in, or refuses it.
