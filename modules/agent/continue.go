@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/modules/agent/builtin"
 	"github.com/portico-run/portico/modules/agent/checkpoint"
 	"github.com/portico-run/portico/modules/agent/live"
 	"github.com/portico-run/portico/modules/agent/loop"
@@ -67,12 +69,14 @@ type madeCall struct {
 	waits  bool
 	text   string // for the model, where it has ended
 	failed error
+	// unsaid is what the process had not written down of what the model is given.
+	unsaid string
 }
 
 // madeOf reads a call. given is what was written down of what the model was given,
 // which the process may not have come to.
-func madeOf(c record.Call, given string) (madeCall, error) {
-	m := madeCall{callID: c.CallID, waits: c.Status == record.Waiting}
+func madeOf(c record.Call, given string) (m madeCall, err error) {
+	m = madeCall{callID: c.CallID, waits: c.Status == record.Waiting}
 	if !c.Ended() {
 		return m, nil
 	}
@@ -86,12 +90,17 @@ func madeOf(c record.Call, given string) (madeCall, error) {
 	switch {
 	case given != "" && given != answer.Error:
 		m.text = given
+	case builtin.RunsCode(c.Toolset):
+		m.text, m.failed, err = builtin.Retold(answer)
 	case c.Toolset == record.Builtin:
 		m.text = live.Words(answer.Data)
 	default:
 		m.text = string(answer.Data)
 	}
-	return m, nil
+	if given == "" {
+		m.unsaid = cmp.Or(m.text, answer.Error)
+	}
+	return m, err
 }
 
 // earlier tells what became of the calls of an answer that another process had, and
@@ -105,8 +114,11 @@ func (o *offers) earlier(made map[string]madeCall) loop.Earlier {
 		case m.waits:
 			text, err := o.calls.Continue(ctx, c, m.callID)
 			return text, true, err
+		case m.unsaid != "":
+			o.calls.Given(ctx, c, m.callID, m.unsaid)
+		default:
+			c.Recorded(m.callID)
 		}
-		c.Recorded(m.callID)
 		return m.text, true, m.failed
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/testenv"
+	"github.com/portico-run/portico/modules/app"
 )
 
 // script starts a scripted model and returns it with what configures a server
@@ -359,6 +361,74 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 		told += strings.Count(string(asked), "was interrupted")
 	}
 	require.Equal(t, interrupted, told, "the model is told of each once")
+}
+
+// A process dies between recording how code ended and writing down what the model is given
+// of it: the process that goes on gives the model the same text, and writes it down.
+func TestWhatAKilledProcessHadNotSaid(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
+	t.Parallel()
+	model, env := script(t, `
+- on: Stay
+  output: [{call: {name: python_repl, arguments: {code: "print('mark')", timeout: null, reset: null}}}]
+- output: [{text: "Done."}]
+- on: Fail
+  output: [{call: {name: execute_code, arguments: {code: "print('mark'); raise SystemExit('no more')", timeout: null}}}]
+- output: [{text: "Done."}]
+- on: Reset
+  output: [{call: {name: python_repl, arguments: {code: "", timeout: null, reset: true}}}]
+- output: [{text: "Done."}]
+`)
+	env = append(env, "TOOL_LEASE=2s", "LOG_LEVEL=error")
+	url := databasetest.URL(t, database.Postgres)
+	survivor := serve(t, url, env...)
+	listen := testenv.FreeAddress(t)
+	dies := spawn(t, environ(t, url, append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen)...))
+	db := databasetest.OpenURL(t, url, nil)
+	given := map[string][]string{}
+	queries := []string{"Stay", "Fail", "Reset"}
+	ask := func(at, id, query string) {
+		a := (&instance{t: t, url: at}).send(survivor.key, "POST", "/v1/skill/invoke", map[string]any{"query": query, "resultId": id})
+		require.Equal(t, 200, a.status, a.raw)
+	}
+	for _, q := range queries {
+		ask(survivor.url, "ar-lives-"+q, q)
+		survivor.finished(t, survivor.key, "ar-lives-"+q)
+	}
+	// What is written down of a call takes longer than its process lives.
+	app.Exec(t, db, `CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$;
+		CREATE TRIGGER stall BEFORE UPDATE ON action_messages FOR EACH ROW WHEN (OLD.tool_call_id <> '' AND OLD.content IS DISTINCT FROM NEW.content) EXECUTE FUNCTION stall()`)
+	for _, q := range queries {
+		ask("http://"+listen, "ar-dies-"+q, q)
+	}
+	require.Eventually(t, func() bool {
+		return survivor.count("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'") == len(queries)
+	}, time.Minute, 20*time.Millisecond)
+	require.NoError(t, dies.cmd.Process.Kill())
+	app.Exec(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
+	app.Exec(t, db, "DROP TRIGGER stall ON action_messages")
+	for _, q := range queries {
+		survivor.finished(t, survivor.key, "ar-dies-"+q)
+		for _, name := range []string{"ar-lives-", "ar-dies-"} {
+			var content string
+			require.NoError(t, database.Unscoped(db.Read(t.Context())).Raw("SELECT content FROM action_messages WHERE result_id = ? AND tool_call_id <> ''", name+q).Scan(&content).Error)
+			given[q] = append(given[q], content)
+		}
+		require.NotEmpty(t, given[q][0])
+		require.Equal(t, given[q][0], given[q][1], q)
+	}
+	require.Contains(t, given["Stay"][1], "a new interpreter: nothing of earlier code is there")
+	told, took := map[string]int{}, regexp.MustCompile(`after \d+ ms`)
+	for _, asked := range model.Requests() {
+		var request struct{ Input []struct{ Type, Output string } }
+		require.NoError(t, json.Unmarshal(asked, &request))
+		for _, item := range request.Input {
+			if item.Type == "function_call_output" {
+				told[took.ReplaceAllString(item.Output, "")]++
+			}
+		}
+	}
+	require.Len(t, told, len(queries), "the model is told the same by both: %v", told)
 }
 
 // What a model can look up: the whole of an earlier result, and earlier runs;

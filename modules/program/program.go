@@ -69,6 +69,17 @@ type Outcome struct {
 
 	// dropped is how many bytes of Stdout and Stderr are not there.
 	dropped [2]int64
+	// interpreter is what became of the one that ran the code, for its record.
+	interpreter Interpreter
+}
+
+// Interpreter says what an interpreter that stays had of earlier code, and has for
+// later code.
+type Interpreter struct {
+	// Fresh says that nothing of earlier code was there.
+	Fresh bool `json:"fresh"`
+	// Gone says that nothing of this code is left for the next.
+	Gone bool `json:"gone"`
 }
 
 // File is a file of a canvas that a program wrote or changed.
@@ -120,10 +131,17 @@ func told(installed []sandbox.Language) string {
 
 // answer is the record of a program that ended.
 func (o Outcome) answer() (record.Answer, error) {
-	data, err := json.Marshal(map[string]any{
+	recorded := map[string]any{
 		"stdoutDropped": o.dropped[0], "stderrDropped": o.dropped[1], "stdout": o.Stdout, "stderr": o.Stderr, "exitCode": o.ExitCode, "status": o.Status, "durationMs": o.DurationMS, "files": o.Files,
 		"toolCallsMade": o.ToolCallsMade,
-	})
+	}
+	if len(o.Warnings) > 0 {
+		recorded["warnings"] = o.Warnings
+	}
+	if o.interpreter != (Interpreter{}) {
+		recorded["interpreter"] = o.interpreter
+	}
+	data, err := json.Marshal(recorded)
 	if err != nil {
 		return record.Answer{}, fmt.Errorf("encode the outcome of %s: %w", o.CallID, err)
 	}
@@ -132,6 +150,24 @@ func (o Outcome) answer() (record.Answer, error) {
 		return record.Answer{Status: record.Success, Data: data, Printed: &printed}, nil
 	}
 	return record.Answer{Status: record.Error, Error: o.sentence(), ErrorCode: strings.ToUpper(string(o.ErrorCode)), Data: data, Printed: &printed}, nil
+}
+
+// Recorded reads the outcome of a program that the sandbox ran from its record, besides
+// what calls it made, with what became of an interpreter that stays. It reports false for
+// a program that the sandbox did not run to its end.
+func Recorded(a record.Answer) (o Outcome, i Interpreter, ran bool, err error) {
+	if len(a.Data) == 0 {
+		return o, i, false, nil
+	}
+	var said struct {
+		Outcome
+		Interpreter Interpreter `json:"interpreter"`
+	}
+	if err := json.Unmarshal(a.Data, &said); err != nil {
+		return o, i, false, fmt.Errorf("decode the outcome of a program: %w", err)
+	}
+	said.ErrorCode = said.Status.Failure()
+	return said.Outcome, said.Interpreter, true, nil
 }
 
 // sentence says why a program did not complete, and after how many calls.

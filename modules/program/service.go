@@ -72,6 +72,8 @@ func (s *Service) execute(ctx, working context.Context, o *Opened, begun func())
 type Opened struct {
 	// Job has the program's identity, its SDK and its way to the tools.
 	Job sandbox.Job
+	// Interpreter is what is recorded of the one that runs the code, if it stays.
+	Interpreter Interpreter
 
 	service  *Service
 	actor    actor.Actor
@@ -166,7 +168,7 @@ func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error)
 	return s.settle(ctx, o.actor, o.call, Outcome{
 		Stdout: result.Stdout, Stderr: result.Stderr, ExitCode: result.ExitCode, Status: result.Status, ErrorCode: result.Status.Failure(),
 		DurationMS: result.Duration.Milliseconds(), ResultID: o.run.ResultID, Version: o.run.Version, CallID: o.call.CallID,
-		Files: kept, Warnings: append(o.warnings, warnings...), dropped: [2]int64{result.StdoutDropped, result.StderrDropped},
+		Files: kept, Warnings: append(o.warnings, warnings...), dropped: [2]int64{result.StdoutDropped, result.StderrDropped}, interpreter: o.Interpreter,
 	}, o.ours)
 }
 

@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/program"
@@ -11,8 +12,8 @@ import (
 	"github.com/portico-run/portico/modules/tool"
 )
 
-// pythonRepl is the name of the tool whose variables survive.
-const pythonRepl = "python_repl"
+// PythonRepl is the name of the tool whose variables survive.
+const PythonRepl = "python_repl"
 
 // interpreter names that of this run: the canvas's, or one of its own.
 func (c code) interpreter() string {
@@ -41,7 +42,7 @@ func (c code) repl(m Mode, functions []tool.Function) loop.Tool {
 		description += " It has no tools."
 	}
 	return loop.Tool{
-		Name: pythonRepl, Own: true, Serial: true, Description: description, Toolset: pythonRepl, Method: pythonRepl,
+		Name: PythonRepl, Own: true, Serial: true, Description: description, Toolset: PythonRepl, Method: PythonRepl,
 		Schema: json.RawMessage(`{"type":"object","properties":{
 			"code":{"type":"string"},
 			"reset":{"type":["boolean","null"],"description":"Whether to forget everything first"},
@@ -66,7 +67,7 @@ func (c code) repl(m Mode, functions []tool.Function) loop.Tool {
 				}
 			}
 			req := c.request(call, in.Code, value(in.Timeout, 0), functions)
-			req.Tool, req.Plain = pythonRepl, !m.Code
+			req.Tool, req.Plain = PythonRepl, !m.Code
 			return c.cell(ctx, call, req)
 		},
 	}
@@ -74,7 +75,7 @@ func (c code) repl(m Mode, functions []tool.Function) loop.Tool {
 
 // reset ends the interpreter, and no more.
 func (c code) reset(ctx context.Context, call loop.Call) (string, error) {
-	return c.calls.Perform(ctx, call, pythonRepl, pythonRepl, func(ctx context.Context) record.Answer {
+	return c.calls.Perform(ctx, call, PythonRepl, PythonRepl, func(ctx context.Context) record.Answer {
 		_, err := c.interpreters.Reset(ctx, c.task.Actor, c.interpreter())
 		return answerOf("[the next code begins anew]", err)
 	})
@@ -86,14 +87,40 @@ func (c code) cell(ctx context.Context, call loop.Call, req program.Request) (st
 		return "", err
 	}
 	text, failed := result(o.Outcome)
-	switch {
-	case o.Gone:
-		text += "\n[the interpreter has ended; the next code begins anew]"
-	case o.Fresh:
-		text += "\n[a new interpreter: nothing of earlier code is there]"
-	case o.Status == sandbox.TimedOut:
-		text += "\n[variables are kept]"
-	}
+	text += remark(o.Status, o.Interpreter)
 	c.calls.Given(ctx, call, o.CallID, text)
 	return text, failed
+}
+
+// Retold is what the model is given of code that ran, made from its record: its process
+// died before it wrote that down.
+func Retold(a record.Answer) (text string, failed, err error) {
+	if json.Unmarshal(a.Data, &text) == nil { // nothing ran: the interpreter was reset
+		return text, nil, nil
+	}
+	o, interpreter, ran, err := program.Recorded(a)
+	if err != nil {
+		return "", nil, err
+	}
+	if !ran {
+		return "", errors.New(a.Error), nil
+	}
+	text, failed = result(o)
+	return text + remark(o.Status, interpreter), failed, nil
+}
+
+// RunsCode reports whether a toolset is one of those that run the model's code.
+func RunsCode(toolset string) bool { return toolset == record.Program || toolset == PythonRepl }
+
+// remark is what the model is told of the interpreter, after what the code printed.
+func remark(status sandbox.Status, i program.Interpreter) string {
+	switch {
+	case i.Gone:
+		return "\n[the interpreter has ended; the next code begins anew]"
+	case i.Fresh:
+		return "\n[a new interpreter: nothing of earlier code is there]"
+	case status == sandbox.TimedOut:
+		return "\n[variables are kept]"
+	}
+	return ""
 }

@@ -30,10 +30,7 @@ type place struct{ uid, name string }
 // Answer is what became of a piece of code.
 type Answer struct {
 	program.Outcome
-	// Fresh says that nothing of earlier code was there.
-	Fresh bool
-	// Gone says that nothing of this code is left for the next.
-	Gone bool
+	program.Interpreter
 }
 
 // Errors of the service.
@@ -55,6 +52,7 @@ func (s *Service) runHere(ctx context.Context, a actor.Actor, name string, req p
 	}
 	var out Answer
 	result, err := s.run(ctx, place{a.UID, name}, opened, &out)
+	opened.Interpreter = out.Interpreter
 	out.Outcome, err = opened.Close(ctx, result, err)
 	return out, err
 }
