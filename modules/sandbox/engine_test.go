@@ -41,8 +41,11 @@ func (d *driver) Open(context.Context) error { return nil }
 func (*driver) Languages() []sandbox.Language { return sandbox.Languages() }
 
 func (d *driver) Start(context.Context) (sandbox.Capsule, error) {
-	if d.begin != nil {
-		d.begin()
+	d.mu.Lock()
+	begin := d.begin
+	d.mu.Unlock()
+	if begin != nil {
+		begin()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

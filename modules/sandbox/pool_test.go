@@ -45,9 +45,11 @@ func TestABurstKeepsNoInterpreters(t *testing.T) {
 	d := newDriver()
 	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Min: 2, Max: 64, ShrinkEvery: 50 * time.Millisecond}, MaxConcurrent: 100})
 	require.Eventually(t, func() bool { return e.Stats().Idle == 2 }, time.Minute, time.Millisecond)
+	largest := 0
 	for target := 4; target <= 64; target *= 2 { // each time the pool was full, and was not enough
-		burst(t, d, e, target/2+1)
+		largest = max(largest, burst(t, d, e, target/2+1))
 	}
+	require.Greater(t, largest, 2, "the bursts needed more")
 	require.Eventually(t, func() bool {
 		s := e.Stats()
 		d.mu.Lock()
@@ -56,16 +58,19 @@ func TestABurstKeepsNoInterpreters(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// burst runs jobs at once, and waits until the pool is full again.
-func burst(t *testing.T, d *driver, e *sandbox.Engine, n int) {
+// burst runs jobs at once, more than there are interpreters, and waits until the pool is
+// full again. It returns how large the pool was when jobs had found none.
+func burst(t *testing.T, d *driver, e *sandbox.Engine, n int) (pool int) {
 	t.Helper()
-	hold := make(chan struct{})
+	hold, slow := make(chan struct{}), make(chan struct{})
 	d.mu.Lock()
 	d.program = func(context.Context, int) error {
 		<-hold
 		return nil
 	}
+	d.begin = func() { <-slow } // nothing fills the pool while they come
 	d.mu.Unlock()
+	cold := e.Stats().Cold
 	var jobs sync.WaitGroup
 	for range n {
 		jobs.Go(func() {
@@ -74,10 +79,14 @@ func burst(t *testing.T, d *driver, e *sandbox.Engine, n int) {
 			}
 		})
 	}
+	require.Eventually(t, func() bool { return e.Stats().Cold > cold }, time.Minute, time.Millisecond)
+	pool = e.Stats().Pool
+	close(slow)
 	require.Eventually(t, func() bool { return e.Stats().Running == n }, time.Minute, time.Millisecond)
 	close(hold)
 	jobs.Wait()
 	require.Eventually(t, func() bool { s := e.Stats(); return s.Idle == s.Pool }, time.Minute, time.Millisecond)
+	return pool
 }
 
 // Jobs that come faster than interpreters can be made do not make the pool
