@@ -43,16 +43,21 @@ export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTIC
 # Nothing is skipped here: what is missing fails, and slow tests run.
 export CI=true
 
+# The garbage collector works less often, up to a GiB: it takes a third of the time
+# otherwise. Most tests wait for processes, so that more of them than there are
+# processors run at once.
+export GOGC=400 GOMEMLIMIT=1GiB
+parallel=8
+
 if [ "$part" = race ]; then
 	step "Tests with the race detector"
 	# It watches our code and its libraries, besides SQLite: that is C turned into Go,
-	# has its own tests, and takes ten times as long under it. The garbage collector
-	# works less often, up to a GiB: it takes a third of the time otherwise.
-	PORTICO_TEST_ONE_DATABASE=first GOGC=400 GOMEMLIMIT=1GiB tools/with-services.sh \
-		go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
+	# has its own tests, and takes ten times as long under it.
+	PORTICO_TEST_ONE_DATABASE=first tools/with-services.sh \
+		go test -race -parallel $parallel '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
 	exit
 fi
 
 step "Tests"
 # The linters vet.
-PORTICO_TEST_ONE_DATABASE=second tools/with-services.sh go test -vet=off -shuffle=on -timeout 40m ./...
+PORTICO_TEST_ONE_DATABASE=second tools/with-services.sh go test -parallel $parallel -vet=off -shuffle=on -timeout 40m ./...

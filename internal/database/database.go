@@ -235,6 +235,9 @@ func (db *DB) Close() error {
 		if g == nil || (i == 1 && g == db.write) {
 			continue
 		}
+		if prepared, is := g.ConnPool.(*gorm.PreparedStmtDB); is {
+			prepared.Close() // statements hold the contexts that they were prepared in
+		}
 		pool, err := g.DB()
 		if err == nil {
 			err = pool.Close()

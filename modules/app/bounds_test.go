@@ -39,7 +39,8 @@ func TestARateHoldsOverAllProcesses(t *testing.T) {
 		begin := time.Now()
 		for range callers {
 			working.Go(func() {
-				for time.Since(begin) < during {
+				// A machine that is busy takes longer to ask for more than may.
+				for time.Since(begin) < during || refused.Load() == 0 && time.Since(begin) < time.Minute {
 					switch got := front.weather(); got.status {
 					case http.StatusOK:
 						passed.Add(1)
