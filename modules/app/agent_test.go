@@ -420,7 +420,9 @@ func TestWhatAKilledProcessHadNotSaid(t *testing.T) {
 	require.Contains(t, given["Stay"][1], "a new interpreter: nothing of earlier code is there")
 	told, took := map[string]int{}, regexp.MustCompile(`after \d+ ms`)
 	for _, asked := range model.Requests() {
-		var request struct{ Input []struct{ Type, Output string } }
+		var request struct {
+			Input []struct{ Type, Output string }
+		}
 		require.NoError(t, json.Unmarshal(asked, &request))
 		for _, item := range request.Input {
 			if item.Type == "function_call_output" {
