@@ -151,10 +151,8 @@ func (db *DB) openPostgres(c Config) error {
 
 func (db *DB) openSQLite(c Config) error {
 	path := strings.TrimPrefix(c.URL, "sqlite:")
-	if dir := filepath.Dir(path); dir != "." {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("create the database folder: %w", err)
-		}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("create the database folder: %w", err)
 	}
 	db.writer.uri = "file:" + path
 	dsn := db.writer.uri + fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
@@ -235,12 +233,12 @@ func (db *DB) Close() error {
 		if g == nil || (i == 1 && g == db.write) {
 			continue
 		}
-		if prepared, is := g.ConnPool.(*gorm.PreparedStmtDB); is {
-			prepared.Close() // statements hold the contexts that they were prepared in
-		}
 		pool, err := g.DB()
 		if err == nil {
 			err = pool.Close()
+		}
+		if prepared, is := g.ConnPool.(*gorm.PreparedStmtDB); is {
+			prepared.Close() // statements hold the contexts that they were prepared in
 		}
 		errs = append(errs, err)
 	}

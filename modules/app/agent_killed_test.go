@@ -61,7 +61,7 @@ func TestRunsOutliveKilledProcesses(t *testing.T) {
 			_, env := script(t, text)
 			url := databasetest.URL(t, d)
 			listen := testenv.FreeAddress(t)
-			env = environ(t, url, append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen, "TOOL_LEASE=2s", "APPROVAL_EXPIRY=25s", "LOG_LEVEL=error")...)
+			env = environ(t, url, append(env, "PORTICO_LISTEN="+listen, "ENDPOINT=http://"+listen, "TOOL_LEASE=6s", "APPROVAL_EXPIRY=40s", "LOG_LEVEL=error")...)
 			// Who applies files and begins the runs is killed, too.
 			first := serveWith(t, env)
 			first.apply(t, files)

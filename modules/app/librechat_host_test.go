@@ -337,7 +337,7 @@ func TestTimeLimitsAreSaidOnEveryRoute(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_MAX_CONCURRENT=8", "SANDBOX_MAX_PER_USER=8")
-	const line = `^warned\n\[The program was stopped at its time limit, after 1\d\d\d ms\.\]\n`
+	const line = `^warned\n\[The program was stopped at its time limit, after 3\d\d\d ms\.\]\n`
 	busy := map[string]string{
 		"py":   "import sys\nprint('out', flush=True); print('warned', file=sys.stderr, flush=True)\nwhile True: pass",
 		"bash": "echo out; echo warned >&2; while :; do :; done",
@@ -346,7 +346,7 @@ func TestTimeLimitsAreSaidOnEveryRoute(t *testing.T) {
 	for lang, code := range busy {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
-			e := s.code("/exec", map[string]any{"lang": lang, "code": code, "timeout": 1000})
+			e := s.code("/exec", map[string]any{"lang": lang, "code": code, "timeout": 3000})
 			require.Equal(t, 200, e.code, lang)
 			require.Equal(t, "out\n", e.Stdout, lang)
 			require.Regexp(t, line+"$", e.Stderr, lang)
@@ -360,7 +360,7 @@ func TestTimeLimitsAreSaidOnEveryRoute(t *testing.T) {
 			t.Run(lang+" with tools for "+agent, func(t *testing.T) {
 				t.Parallel()
 				calling := map[string]string{"py": "await ask()\n", "bash": "ask >/dev/null\n"}[lang]
-				e, _ := s.drive(map[string]any{"lang": lang, "code": calling + code, "tools": tools("ask"), "timeout": 1000}, "User-Agent", agent)
+				e, _ := s.drive(map[string]any{"lang": lang, "code": calling + code, "tools": tools("ask"), "timeout": 3000}, "User-Agent", agent)
 				require.Equal(t, "out\n", e.Stdout, lang)
 				require.Regexp(t, line+`\[It had made 1 tool call, which is not undone\.\]\n$`, e.Stderr, lang)
 				require.Equal(t, "timeout", e.ErrorCode)
