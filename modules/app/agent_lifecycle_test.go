@@ -153,7 +153,7 @@ func TestMissingToolsetsAreToldToTheUser(t *testing.T) {
 			return false
 		})
 		require.Contains(t, logs.String(), `"content":"Toolset breaks does not work and is left out: `)
-		require.Equal(t, 1, strings.Count(logs.String(), "Toolset nothing"), "it is told once: %s", logs.String())
+		require.Equal(t, 1, strings.Count(logs.String(), `"content":"Toolset nothing`), "it is told once: %s", logs.String())
 		var r struct{ Warnings []string }
 		require.NoError(t, json.Unmarshal(s.send(s.key, "GET", "/v1/action/result?resultId=ar-missing", nil).body.Data, &r))
 		require.Len(t, r.Warnings, 2)
