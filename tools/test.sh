@@ -44,20 +44,20 @@ export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTIC
 export CI=true
 
 # The garbage collector works less often, up to a GiB: it takes a third of the time
-# otherwise. Most tests wait for processes, so that more of them than there are
-# processors run at once.
+# otherwise. Most tests wait for processes, so that more of them run at once than there
+# are processors.
 export GOGC=400 GOMEMLIMIT=1GiB
-parallel=8
+parallel="-p 4 -parallel 8"
 
 if [ "$part" = race ]; then
 	step "Tests with the race detector"
 	# It watches our code and its libraries, besides SQLite: that is C turned into Go,
 	# has its own tests, and takes ten times as long under it.
 	PORTICO_TEST_ONE_DATABASE=first tools/with-services.sh \
-		go test -race -parallel $parallel '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
+		go test -race $parallel '-gcflags=modernc.org/...=-race=false' -vet=off -shuffle=on -timeout 40m ./...
 	exit
 fi
 
 step "Tests"
 # The linters vet.
-PORTICO_TEST_ONE_DATABASE=second tools/with-services.sh go test -parallel $parallel -vet=off -shuffle=on -timeout 40m ./...
+PORTICO_TEST_ONE_DATABASE=second tools/with-services.sh go test $parallel -vet=off -shuffle=on -timeout 40m ./...
