@@ -70,7 +70,7 @@ create() {
 		listen_addresses = '127.0.0.1'
 		unix_socket_directories = '$state/socket'
 		unix_socket_permissions = 0700
-		max_connections = 400
+		max_connections = 1000
 		timezone = 'UTC'
 	CONF
 	if [ "${1:-}" != --durable ]; then
