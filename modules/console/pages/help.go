@@ -16,16 +16,24 @@ type helpView struct {
 // help lists the documents, or what a search found in them.
 func (p *Pages) help(v *Visit) (Answer, error) {
 	const longest = 200
-	view := helpView{Pages: p.documents.Pages(), Query: v.R.URL.Query().Get("q")}
+	documents, err := p.documents()
+	if err != nil {
+		return Answer{}, err
+	}
+	view := helpView{Pages: documents.Pages(), Query: v.R.URL.Query().Get("q")}
 	if len(view.Query) > longest {
 		return Answer{}, errBadSearch
 	}
-	view.Found = p.documents.Search(view.Query)
+	view.Found = documents.Search(view.Query)
 	return Answer{Title: "Help", Template: "help", Data: view}, nil
 }
 
 func (p *Pages) document(v *Visit) (Answer, error) {
-	page, ok := p.documents.Page(v.R.PathValue("name"))
+	documents, err := p.documents()
+	if err != nil {
+		return Answer{}, err
+	}
+	page, ok := documents.Page(v.R.PathValue("name"))
 	if !ok {
 		return Answer{}, errNoPage
 	}

@@ -16,7 +16,7 @@ import (
 
 // Pages are the pages about what a person has and what an administrator sees.
 type Pages struct {
-	documents                                                              *help.Library
+	documents                                                              func() (*help.Library, error) // read when they are first asked for
 	now                                                                    func() time.Time
 	createKey, createCanvas, anyObject, password, newLimits, newUser, gift *form.Form
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/portico-run/portico/docs"
@@ -20,11 +21,8 @@ var Templates embed.FS
 
 // New makes what the pages need. base is the path before all of them.
 func New(base string, now func() time.Time) (*Pages, error) {
-	p := &Pages{now: now}
+	p := &Pages{now: now, documents: sync.OnceValues(func() (*help.Library, error) { return help.New(docs.Files, base+"/help/") })}
 	var err error
-	if p.documents, err = help.New(docs.Files, base+"/help/"); err != nil {
-		return nil, fmt.Errorf("the documents: %w", err)
-	}
 	for _, f := range []struct {
 		to     **form.Form
 		schema string
