@@ -296,11 +296,15 @@ func leaveTheSame(t *testing.T, rounds int, begin func(w *world)) (whole int64) 
 		for i := range states {
 			states[i] = randomState(r, round*statesAtOnce+i)
 		}
-		told := other.liveAll(t, states)
-		for dialect, w := range wholes {
-			for i, by := range w.liveAll(t, states) {
-				require.Equal(t, told[i], by, "what the caller of %+v is told on %s", states[i], dialect)
-			}
+		worlds := []*world{other, wholes[database.Postgres], wholes[database.SQLite]}
+		for _, w := range worlds {
+			w.prepare(t, states)
+		}
+		told := make([][]string, len(worlds))
+		inParallel(len(worlds), worlds, func(i int, w *world) { told[i] = w.liveAll(t.Context(), states) })
+		for i, s := range states {
+			require.Equal(t, told[0][i], told[1][i], "what the caller of %+v is told on PostgreSQL", s)
+			require.Equal(t, told[0][i], told[2][i], "what the caller of %+v is told on SQLite", s)
 		}
 	}
 	left := other.shown(t)
@@ -312,11 +316,9 @@ func leaveTheSame(t *testing.T, rounds int, begin func(w *world)) (whole int64) 
 }
 
 // liveAll makes the calls of all states, and says what their callers were told.
-func (w *world) liveAll(t *testing.T, states []state) []string {
-	t.Helper()
-	w.prepare(t, states)
+func (w *world) liveAll(ctx context.Context, states []state) []string {
 	told := make([]string, len(states))
-	inParallel(4, states, func(i int, s state) { told[i] = w.live(t.Context(), s) })
+	inParallel(4, states, func(i int, s state) { told[i] = w.live(ctx, s) })
 	return told
 }
 

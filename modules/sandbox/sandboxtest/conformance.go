@@ -28,11 +28,24 @@ type Suite struct {
 	NewIn func(t *testing.T, dir string) sandbox.Driver
 	// OwnKernel says that each sandbox has a kernel of its own.
 	OwnKernel bool
+
+	shared sandbox.Driver // serves every test under default limits, if it is there
 }
 
-// open starts a driver for one test.
+// sharing is the suite with one driver for all its tests under default limits, as
+// a server has one for all its users.
+func (s Suite) sharing(t *testing.T) Suite {
+	t.Helper()
+	s.shared = s.open(t, sandbox.Limits{})
+	return s
+}
+
+// open starts a driver for one test, or gives it the one that is shared.
 func (s Suite) open(t *testing.T, l sandbox.Limits) sandbox.Driver {
 	t.Helper()
+	if s.shared != nil && l == (sandbox.Limits{}) {
+		return s.shared
+	}
 	d := s.New(t, l)
 	require.NoError(t, d.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -67,6 +80,7 @@ func (s Suite) program(t *testing.T, code string) sandbox.Result {
 // Conformance tests what programs can rely on, as far as it is the driver's
 // doing.
 func (s Suite) Conformance(t *testing.T) {
+	s = s.sharing(t)
 	each(t, map[string]func(t *testing.T){
 		"output":        s.testOutput,
 		"exit codes":    s.testExitCodes,
@@ -109,6 +123,7 @@ func (s Suite) Conformance(t *testing.T) {
 // Language tests what the runtime inside makes of a program. Every driver runs
 // the same one, so that one of them tests it for all.
 func (s Suite) Language(t *testing.T) {
+	s = s.sharing(t)
 	each(t, map[string]func(t *testing.T){
 		"await":         s.testAwait,
 		"typescript":    s.testTypeScript,
