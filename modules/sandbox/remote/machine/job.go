@@ -100,8 +100,8 @@ func (j *job) serve(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	defer j.stop()
 	run, cancel := context.WithCancel(j.ctx)
 	defer cancel()
-	work.Go(func() { j.hear(cancel) }) //nolint:contextcheck // made of ctx
-	return j.run(run)                  //nolint:contextcheck // made of ctx
+	work.Go(func() { j.hear(cancel) })
+	return j.run(run) //nolint:contextcheck // made of ctx
 }
 
 // hear hears what the process says, while the job is asked for already. When it says
