@@ -65,6 +65,7 @@ func benchmarks() []benchmark {
 		{"exec", "all sandbox", benchExec},
 		{"paused", "all sandbox", benchPaused},
 		{"starts", "all sandbox", benchStarts},
+		{"remote", "all sandbox", benchRemote},
 		{"start", "all server weight", benchStart},
 		{"idle", "all server weight", benchIdle},
 		{"streams", "all weight", benchStreams},

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,13 +72,19 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: "http://" + listen, config: c, ended: make(chan error, 1)}
-	s.env = append([]string{
-		"DATABASE_URL=" + c.Database, "OBJECT_STORAGE_FOLDER=" + c.Dir, "PORTICO_LISTEN=" + listen, "DEMO_LISTEN=" + upstream,
-		"PTC_MODE=on", "SANDBOX_POOL=0", "TOOL_RATE_PER_KEY=0", "TOOL_RATE_PER_RUN=0", "LOG_LEVEL=error",
-		"ENCRYPTION_KEY=" + strings.Repeat("0a", 32), "JWT_SECRET=" + strings.Repeat("s", 32),
-		"HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"), "PATH=" + os.Getenv("PATH"),
-	}, c.Env...)
+	return start(ctx, c, listen,
+		"DATABASE_URL="+c.Database, "OBJECT_STORAGE_FOLDER="+c.Dir, "PORTICO_LISTEN="+listen, "DEMO_LISTEN="+upstream,
+		"PTC_MODE=on", "SANDBOX_POOL=0", "TOOL_RATE_PER_KEY=0", "TOOL_RATE_PER_RUN=0",
+		"ENCRYPTION_KEY="+strings.Repeat("0a", 32), "JWT_SECRET="+strings.Repeat("s", 32),
+	)
+}
+
+// start starts a process that listens at an address, and waits until it is ready.
+func start(ctx context.Context, c Config, listen string, env ...string) (s *Server, err error) {
+	s = &Server{URL: "http://" + listen, config: c, ended: make(chan error, 1)}
+	s.env = slices.Concat(env, []string{
+		"LOG_LEVEL=error", "HOME=" + os.Getenv("HOME"), "XDG_DATA_HOME=" + os.Getenv("XDG_DATA_HOME"), "PATH=" + os.Getenv("PATH"),
+	}, c.Env)
 	if s.log, err = os.Create(filepath.Join(c.Dir, "server.log")); err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ type liar struct {
 	gone context.Context //nolint:containedctx // ends with the stream
 
 	leaves  bool            // it ends the stream itself
+	resets  bool            // and says that it failed
 	printed <-chan struct{} // tells of lines that arrived
 }
 
@@ -99,13 +100,17 @@ func lie(t *testing.T, times remote.Times, do func(l *liar)) (*remote.Driver, *f
 		}), End: func() { _ = r.Body.Close() }}
 		inner := &http.Transport{Protocols: &protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
 		asks, err := inner.NewClientConn(r.Context(), "http", "job:80")
+		l := &liar{t: t, asks: asks, conn: conn, gone: r.Context()}
 		if err == nil {
-			do(&liar{t: t, asks: asks, conn: conn, gone: r.Context()})
+			do(l)
 			_ = asks.Close()
 		}
 		mu.Lock()
 		over = true
 		mu.Unlock()
+		if l.resets {
+			panic(http.ErrAbortHandler)
+		}
 	}))
 	server.Config.Protocols = &protocols
 	server.Start()
@@ -190,6 +195,7 @@ func TestANodeThatLiesLosesItsJob(t *testing.T) {
 			_ = to.Close()
 		}, "before the end of the output"},
 		"leaves":        {func(l *liar) { l.leaves = true }, "the connection to it broke"},
+		"resets":        {func(l *liar) { l.leaves, l.resets = true, true }, "the connection to it broke"},
 		"garbage":       {func(l *liar) { _, _ = l.conn.Write(bytes.Repeat([]byte{0xff}, 1<<20)) }, "the connection to it broke"},
 		"a huge header": {func(l *liar) { l.ask(http.MethodGet, wire.Control, "/"+long, nil); l.leaves = true }, "the connection to it broke"},
 	} {
@@ -240,7 +246,7 @@ func TestAJobThatWasNotGivenMayRunElsewhere(t *testing.T) {
 // A node that does nothing of what it should is not waited for without end.
 func TestANodeThatIsSilentLosesItsJob(t *testing.T) {
 	t.Parallel()
-	short := remote.Times{Idle: 300 * time.Millisecond, Late: 300 * time.Millisecond, Accept: 150 * time.Millisecond}
+	short := remote.Times{Idle: 300 * time.Millisecond, Late: 300 * time.Millisecond, Accept: time.Second}
 	waits := func(l *liar) { <-l.gone.Done() }
 	for name, c := range map[string]struct {
 		do     func(l *liar)

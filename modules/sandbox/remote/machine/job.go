@@ -100,23 +100,22 @@ func (j *job) serve(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	defer j.stop()
 	run, cancel := context.WithCancel(j.ctx)
 	defer cancel()
-	signals, err := j.get(j.ctx, wire.PathSignals, nil) //nolint:contextcheck // made of ctx
-	if err != nil {
-		return err
-	}
-	work.Go(func() {
-		defer signals.Body.Close()
-		j.listen(signals.Body, cancel)
-	})
+	work.Go(func() { j.hear(cancel) })
 	return j.run(run) //nolint:contextcheck // made of ctx
 }
 
-// listen hears what the process says. When it says nothing any more, the program ends.
-func (j *job) listen(from io.Reader, cancel context.CancelFunc) {
+// hear hears what the process says, while the job is asked for already. When it says
+// nothing any more, the program ends.
+func (j *job) hear(cancel context.CancelFunc) {
 	defer cancel()
+	answer, err := j.get(j.ctx, wire.PathSignals, nil)
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close()
 	for {
 		var b [1]byte
-		if _, err := io.ReadFull(from, b[:]); err != nil {
+		if _, err := io.ReadFull(answer.Body, b[:]); err != nil {
 			return
 		}
 		if b[0] == wire.Cancel {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -34,8 +35,15 @@ type Conn struct {
 	once sync.Once
 }
 
-// Read implements net.Conn.
-func (c *Conn) Read(p []byte) (int, error) { return c.Reader.Read(p) }
+// Read implements net.Conn. That its stream was reset is told in other words than its
+// own: HTTP/2 would take these for a stream within, and read on for ever.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // the reader's own
+		err = fmt.Errorf("the stream of the job ended: %w", err)
+	}
+	return n, err
+}
 
 // Write implements net.Conn.
 func (c *Conn) Write(p []byte) (int, error) { return c.Writer.Write(p) }
