@@ -25,9 +25,10 @@ build() {
 	mv "$(dirname "$binary")/versitygw" "$binary"
 }
 
-# running also looks at the program, because process ids are used again.
+# running also looks at the program, because process ids are used again. Its path may
+# lead over links.
 running() {
-	[ -s "$state/pid" ] && [ "$(readlink "/proc/$(cat "$state/pid")/exe" 2>/dev/null)" = "$binary" ]
+	[ -s "$state/pid" ] && [ "$(readlink -f "/proc/$(cat "$state/pid")/exe" 2>/dev/null)" = "$(readlink -f "$binary")" ]
 }
 
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }

@@ -6,6 +6,7 @@ package discard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,6 +44,8 @@ const (
 	batch = 100
 	// claim is how long one process has for them.
 	claim = 10 * time.Minute
+	// patience is how long Try may take.
+	patience = 10 * time.Second
 )
 
 // Run takes away what is due at a moment, and returns how much that was. What it does
@@ -57,16 +60,36 @@ func (s *Service) Run(ctx context.Context, now time.Time) (n int, err error) {
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}
-		pks := make([]int64, len(rows))
-		for i, r := range rows {
-			pks[i] = r.PK
+		var pks []int64
+		var refused []error
+		for _, r := range rows { // one that cannot go keeps none of the others
 			if err := s.objects.Delete(ctx, r.Key); err != nil {
-				return n, fmt.Errorf("take %s away: %w", r.Key, err)
+				refused = append(refused, fmt.Errorf("take %s away: %w", r.Key, err))
+				continue
 			}
+			pks = append(pks, r.PK)
 		}
-		if err := s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.done(tx, pks) }); err != nil {
+		err = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.done(tx, pks) })
+		if err = errors.Join(err, errors.Join(refused...)); err != nil {
 			return n, err
 		}
 		n += len(rows)
+	}
+}
+
+// Try takes objects of a user away that were written down a moment ago, so that few wait
+// for Run. What the storage refuses, Run tries again and tells of: nobody waits for it.
+func (s *Service) Try(ctx context.Context, uid string, keys ...string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	var gone []string
+	for _, key := range keys {
+		if s.objects.Delete(ctx, key) != nil {
+			break
+		}
+		gone = append(gone, key)
+	}
+	if len(gone) > 0 {
+		_ = s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.forget(tx, uid, gone) }) // or Run does
 	}
 }

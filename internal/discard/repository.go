@@ -34,3 +34,7 @@ func (repository) take(tx database.Tx, now, until time.Time, limit int) ([]row, 
 func (repository) done(tx database.Tx, pks []int64) error {
 	return database.Unscoped(tx.Handle).Where("pk IN ?", pks).Delete(&row{}).Error
 }
+
+func (repository) forget(tx database.Tx, uid string, keys []string) error {
+	return database.Scoped(tx.Handle, uid).Where("key IN ?", keys).Delete(&row{}).Error
+}

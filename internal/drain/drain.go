@@ -12,7 +12,7 @@ import (
 
 // ErrDraining refuses new work.
 var ErrDraining = errs.New(errs.Unavailable, "This server process is about to end, and begins nothing new.").
-	Do("Send the same request again after Retry-After: another process answers it, or this one when it is back.").After(2 * time.Second)
+	Do("Send the same request again after Retry-After: another process answers it, or this one when it is back.").After(2 * time.Second).AsPlanned()
 
 // Door is where requests come in. The zero value is open.
 type Door struct{ closed atomic.Bool }

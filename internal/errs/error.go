@@ -24,6 +24,9 @@ type Error struct {
 	// URL is where a person authorizes what the request needs; empty where that is
 	// not what is wrong.
 	URL string
+	// Planned says that nothing is wrong: a process refuses because it is ending as it
+	// should. It is for the log.
+	Planned bool
 
 	cause error
 }
@@ -74,6 +77,19 @@ func (e *Error) After(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
 	return &c
+}
+
+// AsPlanned returns a copy of e that is no fault: the process is ending as it should.
+func (e *Error) AsPlanned() *Error {
+	c := *e
+	c.Planned = true
+	return &c
+}
+
+// IsPlanned reports whether the first *Error in err's chain is a planned refusal.
+func IsPlanned(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Planned
 }
 
 // At returns a copy of e that says where a person authorizes what is needed.

@@ -94,6 +94,10 @@ func newAPI(t *testing.T) (*httpapi.API, *bytes.Buffer) {
 				panic("secret in a panic")
 			case "busy":
 				return httpapi.None{}, errs.New(errs.RateLimited, "Busy.").Do("Wait.").After(1500 * time.Millisecond)
+			case "ending":
+				return httpapi.None{}, fmt.Errorf("begin: %w", errs.New(errs.Unavailable, "The server is stopping.").AsPlanned())
+			case "broken":
+				return httpapi.None{}, errs.New(errs.Unavailable, "The server is stopping.").With(errors.New("the database is gone"))
 			}
 			return httpapi.None{}, errors.New("secret in an error")
 		})
@@ -101,6 +105,9 @@ func newAPI(t *testing.T) (*httpapi.API, *bytes.Buffer) {
 		func(w http.ResponseWriter, r *http.Request, who actor.Actor) error {
 			if r.PathValue("name") == "missing" {
 				return errs.New(errs.NotFound, "No such name.")
+			}
+			if r.PathValue("name") == "ending" {
+				return errs.New(errs.Unavailable, "The server is stopping.").AsPlanned()
 			}
 			_, err := io.WriteString(w, who.UID+" "+r.PathValue("name"))
 			return err
@@ -422,6 +429,22 @@ func TestOnlyAdministratorsAreAdmitted(t *testing.T) {
 		api.ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("%s: %d %s, want %d", key, w.Code, w.Body, want)
+		}
+	}
+}
+
+// A process that ends as it should refuses, and nothing is wrong: that is told from a
+// fault by the kind of the error, whatever its words.
+func TestPlannedRefusalsAreNoErrors(t *testing.T) {
+	t.Parallel()
+	for path, level := range map[string]string{"/v1/fail/ending": "INFO", "/v1/raw/ending": "INFO", "/v1/fail/broken": "ERROR", "/v1/fail/other": "ERROR"} {
+		api, log := newAPI(t)
+		r := send(t, api, http.MethodGet, path, "", map[string]string{"Authorization": "Bearer " + goodKey})
+		if r.status < 500 {
+			t.Errorf("%s: status %d", path, r.status)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 2 || strings.Count(log.String(), "level="+level+" ") != 2 {
+			t.Errorf("%s: not two lines of %s:\n%s", path, level, log)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -71,10 +72,30 @@ func (a *API) explain(ctx context.Context, err error) *errs.Error {
 		e = errs.New(errs.Internal, "An unknown error has occurred.").
 			Do("Try again later; if it stays, give the operator the traceId.")
 	}
-	if e.Code.Status() >= http.StatusInternalServerError && e.Code != errs.ToolFailed { // that is in the call's record
+	switch {
+	case e.Code.Status() < http.StatusInternalServerError, e.Code == errs.ToolFailed: // that is in the call's record
+	case e.Planned:
+		markPlanned(ctx)
+		a.deps.Logger.InfoContext(ctx, "request refused", "code", e.Code, "error", err, "cause", errors.Unwrap(e))
+	default:
 		a.deps.Logger.ErrorContext(ctx, "request failed", "code", e.Code, "error", err, "cause", errors.Unwrap(e))
 	}
 	return e
+}
+
+type plannedKey struct{}
+
+// withPlanned is the context of a request that can be marked as refused as planned.
+func withPlanned(ctx context.Context) (_ context.Context, planned *atomic.Bool) {
+	planned = new(atomic.Bool)
+	return context.WithValue(ctx, plannedKey{}, planned), planned
+}
+
+// markPlanned says that the failure of a request is no fault.
+func markPlanned(ctx context.Context) {
+	if planned, ok := ctx.Value(plannedKey{}).(*atomic.Bool); ok {
+		planned.Store(true)
+	}
 }
 
 // fail writes the envelope outside the API library.

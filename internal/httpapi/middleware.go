@@ -74,12 +74,14 @@ func identify(c *gin.Context) {
 // query, which may hold what a user typed.
 func (a *API) logRequest(c *gin.Context) {
 	start := time.Now()
+	marked, planned := withPlanned(c.Request.Context())
+	c.Request = c.Request.WithContext(marked)
 	c.Next()
 	if a.deps.Observe != nil {
 		a.deps.Observe(c.Request.Method, c.FullPath(), c.Writer.Status(), time.Since(start))
 	}
 	level := slog.LevelInfo
-	if c.Writer.Status() >= http.StatusInternalServerError {
+	if c.Writer.Status() >= http.StatusInternalServerError && !planned.Load() {
 		level = slog.LevelError
 	}
 	ctx := c.Request.Context()

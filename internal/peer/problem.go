@@ -17,6 +17,7 @@ type problem struct {
 	Detail     string        `json:"detail,omitempty"`
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	URL        string        `json:"url,omitempty"`
+	Planned    bool          `json:"planned,omitempty"`
 }
 
 // Headers between two processes.
@@ -48,7 +49,7 @@ func writeProblem(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set(headerProblem, asked)
 	w.WriteHeader(e.Code.Status())
-	_ = json.NewEncoder(w).Encode(problem{e.Code, e.Message, e.Detail, e.RetryAfter, e.URL}) // a peer that is gone
+	_ = json.NewEncoder(w).Encode(problem{e.Code, e.Message, e.Detail, e.RetryAfter, e.URL, e.Planned}) // a peer that is gone
 }
 
 // readProblem returns the error that another process sent.
@@ -57,7 +58,7 @@ func readProblem(r *http.Response) error {
 	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProblem)).Decode(&p); err != nil || p.Code == "" {
 		return ErrBroken.With(err)
 	}
-	return &errs.Error{Code: p.Code, Message: p.Message, Detail: p.Detail, RetryAfter: p.RetryAfter, URL: p.URL}
+	return &errs.Error{Code: p.Code, Message: p.Message, Detail: p.Detail, RetryAfter: p.RetryAfter, URL: p.URL, Planned: p.Planned}
 }
 
 const maxProblem = 1 << 20

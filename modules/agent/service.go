@@ -136,6 +136,12 @@ func (s *Service) limits(uid string) []bound.Limit {
 	return []bound.Limit{{UID: uid, Name: "runs", Bound: bound.Bound{AtOnce: s.deps.Settings.MaxPerUser}}}
 }
 
+// AtOnce is how many runs a user has in this process, and how many there may be in all;
+// 0 is no bound.
+func (s *Service) AtOnce(a actor.Actor) (now, most int) {
+	return s.deps.Settings.Limiter.Active(s.limits(a.UID)[0]), s.deps.Settings.MaxPerUser
+}
+
 // task is a run that this process works on.
 type task struct {
 	actor    actor.Actor

@@ -54,6 +54,10 @@ func TestAgentsOfAnotherUser(t *testing.T) {
 			_, err := a.Spare(t.Context(), record.Call{UID: ben.UID, ResultID: "ar-hers", Origin: ids.Agent, Status: record.Waiting}, time.Now(), time.Now())
 			require.ErrorIs(t, err, run.ErrMissing)
 		},
+		"AtOnce": func(t *testing.T) {
+			now, _ := a.AtOnce(ben)
+			require.Zero(t, now)
+		},
 		"Forget": func(t *testing.T) { // finds no turn of hers under his id
 			require.NoError(t, s.app.DB.InTx(t.Context(), func(tx database.Tx) error {
 				return a.Forget(tx, run.Ref{UID: ben.UID, ResultID: "ar-hers"})

@@ -305,7 +305,7 @@ func (a *App) record() {
 		},
 	})
 	a.Outside = outside.New(outside.Deps{DB: a.DB, Runs: a.Runs.Service, Records: a.Records.Service})
-	a.Erasure = erase.New(erase.Deps{DB: a.DB})
+	a.Erasure = erase.New(erase.Deps{DB: a.DB, Objects: a.Objects})
 }
 
 func (a *App) tools(functions *function.Registry) *tool.Module {

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -39,6 +40,7 @@ type process struct {
 	cmd *exec.Cmd
 	url string
 	key string
+	log bytes.Buffer // whole when the process is waited for
 }
 
 // spawn starts a server and waits until it answers.
@@ -48,7 +50,7 @@ func spawn(t *testing.T, env []string) *process {
 	p.cmd.Env = append(append([]string{}, env...), victim+"=1", "PATH="+os.Getenv("PATH"))
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
-	p.cmd.Stderr = t.Output()
+	p.cmd.Stderr = io.MultiWriter(t.Output(), &p.log)
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // it may be dead already

@@ -64,7 +64,7 @@ func (h health) ready(ctx context.Context, _ actor.Actor, in *readyInput) (ready
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if h.app.ending.begun() {
-		return readyBody{}, errs.New(errs.Unavailable, "This server process is about to end.")
+		return readyBody{}, errs.New(errs.Unavailable, "This server process is about to end.").AsPlanned()
 	}
 	if err := h.app.DB.Ping(ctx); err != nil {
 		return readyBody{}, errs.New(errs.Unavailable, "The database does not answer.").With(err)

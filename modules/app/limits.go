@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing"
+	"github.com/portico-run/portico/modules/sandbox"
 )
 
 // limited says what a user may use and uses: several modules bound that.
@@ -19,7 +21,8 @@ type limited struct{ app *App }
 func (l limited) Register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "limits", Method: http.MethodGet, Path: "/v1/limits", Tag: "credits", Summary: "What the caller may spend and use, and how much of it is spent and used",
-		Description: "Calls and programs are those of the process that answers.",
+		Description: "Calls, runs and programs are those of all processes, each as of the moment when it was asked. Where processes.counted is less than processes.live, " +
+			"not every process could be asked, and there may be more.",
 	}, l.limits)
 }
 
@@ -27,10 +30,18 @@ type standingBody struct {
 	Plan      string       `json:"plan" doc:"The lookup key of the caller's plan; free where there is no subscription"`
 	Credits   creditLimits `json:"credits"`
 	Storage   storageBody  `json:"storage"`
-	Calls     shareBody    `json:"calls" doc:"Calls of tools"`
-	Programs  shareBody    `json:"programs" doc:"Programs that run"`
-	Waiting   shareBody    `json:"programsWaiting" doc:"Programs that wait for their turn"`
-	Suspended shareBody    `json:"programsPaused" doc:"Programs that wait for somebody outside"`
+	Calls     shareBody    `json:"calls" doc:"Calls of tools that execute"`
+	Runs      shareBody    `json:"runs" doc:"Runs of agents that are worked on"`
+	Together  shareBody    `json:"programsTogether" doc:"Programs that run, wait or are paused, which are bounded together"`
+	Programs  shareBody    `json:"programs" doc:"Programs that run; each process has a bound of its own, and most is what all may have"`
+	Waiting   shareBody    `json:"programsWaiting" doc:"Programs that wait for their turn; most as of programs"`
+	Suspended shareBody    `json:"programsPaused" doc:"Programs that wait for somebody outside; most as of programs"`
+	Processes countedBody  `json:"processes" doc:"Whose calls, runs and programs are counted"`
+}
+
+type countedBody struct {
+	Counted int `json:"counted" doc:"Processes that were asked, the one that answers among them"`
+	Live    int `json:"live" doc:"Processes that live"`
 }
 
 type creditLimits struct {
@@ -68,12 +79,73 @@ func (l limited) limits(ctx context.Context, who actor.Actor, _ *struct{}) (stan
 	if err != nil {
 		return standingBody{}, err
 	}
-	held, most := l.app.Engine.Of(who.UID)
+	now, processes, err := l.everywhere(ctx, who)
+	if err != nil {
+		return standingBody{}, err
+	}
+	_, calls := l.app.Tools.Service.AtOnce(who)
+	_, runs := l.app.Agents.Service.AtOnce(who)
+	_, each := l.app.Engine.Of(who.UID)
+	together := sum(each)
+	all := func(each int) int { return min(each*processes.Live, together) }
 	return standingBody{
 		Plan: s.Plan, Credits: creditLimits{s.Limits.Run, s.Limits.Day, s.Limits.Overdraft, s.Spent, s.Held, s.Since},
-		Storage: storageBody{used, quota}, Calls: share(l.app.Tools.Service.AtOnce(who)),
-		Programs: share(held.Running, most.Running), Waiting: share(held.Queued, most.Queued), Suspended: share(held.Paused, most.Paused),
+		Storage: storageBody{used, quota}, Calls: share(now.Calls, calls), Runs: share(now.Runs, runs), Together: share(sum(now.Programs), together),
+		Programs: share(now.Programs.Running, all(each.Running)), Waiting: share(now.Programs.Queued, all(each.Queued)),
+		Suspended: share(now.Programs.Paused, all(each.Paused)), Processes: processes,
 	}, nil
+}
+
+// underWay is what a user has now.
+type underWay struct {
+	Calls, Runs int
+	Programs    sandbox.Counts
+}
+
+func sum(c sandbox.Counts) int { return c.Running + c.Queued + c.Paused }
+
+// underWayOp is the name under which other processes are asked for it.
+const underWayOp = "limits.now"
+
+// underWayTime is how long they have.
+const underWayTime = 3 * time.Second
+
+// here is what a user has in this process.
+func (l limited) here(who actor.Actor) (u underWay) {
+	u.Calls, _ = l.app.Tools.Service.AtOnce(who)
+	u.Runs, _ = l.app.Agents.Service.AtOnce(who)
+	u.Programs, _ = l.app.Engine.Of(who.UID)
+	return u
+}
+
+// everywhere is what a user has in all processes that can be asked. That some cannot is
+// said, and keeps nobody from the rest.
+func (l limited) everywhere(ctx context.Context, who actor.Actor) (u underWay, processes countedBody, err error) {
+	ctx, cancel := context.WithTimeout(ctx, underWayTime)
+	defer cancel()
+	live, err := l.app.Nodes.Live(ctx)
+	if err != nil {
+		return u, processes, err
+	}
+	u, processes = l.here(who), countedBody{Counted: 1, Live: len(live)}
+	if l.app.Peers != nil {
+		err = l.app.Peers.Others(ctx, underWayOp, who, nil, func(answer json.RawMessage) {
+			var there underWay
+			if json.Unmarshal(answer, &there) != nil {
+				return // it is not counted
+			}
+			u.Calls, u.Runs = u.Calls+there.Calls, u.Runs+there.Runs
+			u.Programs.Running += there.Programs.Running
+			u.Programs.Queued += there.Programs.Queued
+			u.Programs.Paused += there.Programs.Paused
+			processes.Counted++
+		})
+		if err != nil {
+			l.app.Logger.WarnContext(ctx, "not every process said what a user has under way", "uid", who.UID, "error", err)
+		}
+	}
+	processes.Live = max(processes.Live, processes.Counted) // one came just now
+	return u, processes, nil
 }
 
 // limits are what every user may spend.

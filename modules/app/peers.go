@@ -50,6 +50,7 @@ func (a *App) answerPeers() {
 		return a.CodeAPI.Executions.CancelHere(ctx, who, request)
 	})
 	a.Interpreters.Serve(a.Peers)
+	a.Peers.Handle(underWayOp, func(_ context.Context, who actor.Actor, _ io.Reader) (any, error) { return limited{a}.here(who), nil })
 	a.Peers.Handle(dialogue.WaitsOp, func(_ context.Context, who actor.Actor, body io.Reader) (any, error) {
 		var ids []string
 		if err := json.NewDecoder(body).Decode(&ids); err != nil {

@@ -132,14 +132,8 @@ func (c *cli) runDelete() *cobra.Command {
 				fmt.Sprintf("versions: %d, events: %d, messages: %d", held.Versions, held.Events, held.Messages),
 				fmt.Sprintf("arguments and results of calls: %d", len(held.Calls)),
 			},
-			Stays: []string{"that the calls were made, and what they cost", "files of its canvas"},
-			Delete: func(ctx context.Context) error {
-				// The outputs first: without their records nobody would find them.
-				if err := a.Records.Service.ForgetOutputs(ctx, who, held.Calls); err != nil {
-					return err
-				}
-				return a.Erasure.Delete(ctx, who, id)
-			},
+			Stays:  []string{"that the calls were made, and what they cost", "files of its canvas"},
+			Delete: func(ctx context.Context) error { return a.Erasure.Delete(ctx, who, id) },
 		}, err
 	})
 }

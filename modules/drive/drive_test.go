@@ -43,6 +43,9 @@ func (canvases) DeleteCanvas(context.Context, actor.Actor, string) error { retur
 type broken struct {
 	objectstore.Store
 	fail bool
+	// remove, put are called before it deletes or stores.
+	remove func() error
+	put    func()
 }
 
 var errBroken = errors.New("the storage is broken")
@@ -51,7 +54,19 @@ func (b *broken) Put(ctx context.Context, key string, body io.ReadSeeker, conten
 	if b.fail {
 		return errBroken
 	}
+	if b.put != nil {
+		b.put()
+	}
 	return b.Store.Put(ctx, key, body, contentType)
+}
+
+func (b *broken) Delete(ctx context.Context, key string) error {
+	if b.remove != nil {
+		if err := b.remove(); err != nil {
+			return err
+		}
+	}
+	return b.Store.Delete(ctx, key)
 }
 
 type fixture struct {

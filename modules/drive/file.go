@@ -61,6 +61,12 @@ var (
 // key is where the content of a file is, as the architecture has it.
 func key(uid, canvasID, name string) string { return path.Join("drive", uid, canvasID, name) }
 
+// laterKey is where it is when a file that was deleted had that key: it may yet be taken
+// away, so nothing is stored there again.
+func laterKey(uid, fileID, canvasID, name string) string {
+	return path.Join("drive", uid, fileID, canvasID, name)
+}
+
 // maxName is the longest name of a file, in bytes.
 const maxName = 200
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
@@ -67,7 +68,7 @@ func New(d Deps) (*Module, error) {
 		return nil, err
 	}
 	return &Module{Service: &Service{
-		db: d.DB, objects: d.Objects, canvases: d.Canvases, tables: d.Tables, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKeys: keys,
+		db: d.DB, objects: d.Objects, gone: discard.New(d.DB, d.Objects), canvases: d.Canvases, tables: d.Tables, elsewhere: d.Elsewhere, settings: d.Settings, now: d.Now, linkKeys: keys,
 	}}, nil
 }
 

@@ -69,6 +69,13 @@ func (repository) named(h database.Handle, uid, canvasID, name string) (r row, f
 	return r, err == nil, err
 }
 
+// usedUp reports whether a file that was deleted had its content under a key.
+func (repository) usedUp(tx database.Tx, uid, canvasID, key string) (bool, error) {
+	var n int64
+	err := database.Scoped(tx.Handle, uid).Model(&row{}).Where("canvas_id = ? AND storage_key = ? AND deleted_at IS NOT NULL", canvasID, key).Count(&n).Error
+	return n > 0, err
+}
+
 func (repository) insert(tx database.Tx, r *row) error {
 	return database.Unscoped(tx.Handle).Create(r).Error // the row carries its uid
 }

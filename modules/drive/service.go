@@ -9,6 +9,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/internal/signing"
@@ -18,6 +19,7 @@ import (
 type Service struct {
 	db        *database.DB
 	objects   objectstore.Store
+	gone      *discard.Service
 	canvases  Canvases
 	tables    Tables
 	elsewhere func(h database.Handle, uid string) (int64, error)
@@ -92,17 +94,20 @@ func (s *Service) Read(ctx context.Context, a actor.Actor, fileID string, limit 
 	return f, b, err
 }
 
-// Delete removes a file for good.
+// Delete removes a file for good: nobody reads it from now on, and its content goes.
 func (s *Service) Delete(ctx context.Context, a actor.Actor, fileID string) error {
 	r, err := s.rows.get(s.db.Read(ctx), a.UID, fileID)
 	if err != nil {
 		return err
 	}
-	// The content first: once the row is gone, its name may be another's.
-	if err := s.objects.Delete(ctx, *r.StorageKey); err != nil {
-		return fmt.Errorf("delete the content of %s: %w", fileID, err)
-	}
-	return s.db.InTx(ctx, func(tx database.Tx) error {
-		return s.rows.update(tx, a.UID, fileID, map[string]any{"deleted_at": s.now(), "size": 0})
+	err = s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.update(tx, a.UID, fileID, map[string]any{"deleted_at": s.now(), "size": 0}); err != nil {
+			return err
+		}
+		return discard.Later(tx, a.UID, s.now(), *r.StorageKey)
 	})
+	if err == nil {
+		s.gone.Try(ctx, a.UID, *r.StorageKey)
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/mediatype"
 	"github.com/portico-run/portico/internal/table"
@@ -94,10 +95,10 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 	if c.ResultID != "" {
 		r.ResultID, r.ResultVersion = &c.ResultID, &c.Version
 	}
-	if err := s.reserve(ctx, a, &r, c.Replace); err != nil {
+	place, err := s.reserve(ctx, a, &r, c.Replace)
+	if err != nil {
 		return File{}, err
 	}
-	place := key(a.UID, c.CanvasID, r.Name)
 	if err := s.objects.Put(ctx, place, c.Body, r.Type); err != nil {
 		return File{}, errors.Join(fmt.Errorf("store %s: %w", r.FileID, err), s.giveUp(ctx, a, r))
 	}
@@ -108,7 +109,23 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 			"result_id": r.ResultID, "result_version": r.ResultVersion, "updated_at": s.now(),
 		})
 	})
+	if errors.Is(err, ErrMissing) {
+		err = errors.Join(err, s.takeBack(ctx, a, c.CanvasID, place))
+	}
 	return r.file(), err
+}
+
+// takeBack has content taken away that came when its file had been deleted.
+func (s *Service) takeBack(ctx context.Context, a actor.Actor, canvasID, place string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		gone, err := s.rows.usedUp(tx, a.UID, canvasID, place)
+		if err != nil || !gone {
+			return err // who has the name now may store it there
+		}
+		return discard.Later(tx, a.UID, s.now(), place)
+	})
 }
 
 // allowed checks what can be known before a file is read, and returns its size.
@@ -129,9 +146,10 @@ func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) (size i
 // reservationLife is how long a name waits for its content.
 const reservationLife = time.Hour
 
-// reserve takes a name and the room for a file, before its content is stored.
-func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) error {
-	return s.db.InTx(ctx, func(tx database.Tx) error {
+// reserve takes a name and the room for a file, before its content is stored, and says
+// where that is to be.
+func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) (place string, err error) {
+	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.lock(tx, a.UID); err != nil {
 			return err
 		}
@@ -152,7 +170,12 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 		}
 		if replace {
 			r.FileID, r.CreatedAt, r.PK = old.FileID, old.CreatedAt, old.PK
-			return nil // it is as it was until the new content is stored
+			if old.StorageKey != nil {
+				place = *old.StorageKey
+				return nil // it is as it was until the new content is stored
+			}
+			place, err = s.place(tx, r)
+			return err
 		}
 		base := r.Name
 		for n := 2; found; n++ {
@@ -161,8 +184,22 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 				return err
 			}
 		}
+		if place, err = s.place(tx, r); err != nil {
+			return err
+		}
 		return s.rows.insert(tx, r)
 	})
+	return place, err
+}
+
+// place is the key of a file whose content is not stored yet.
+func (s *Service) place(tx database.Tx, r *row) (string, error) {
+	first := key(r.UID, r.CanvasID, r.Name)
+	taken, err := s.rows.usedUp(tx, r.UID, r.CanvasID, first)
+	if taken {
+		return laterKey(r.UID, r.FileID, r.CanvasID, r.Name), err
+	}
+	return first, err
 }
 
 // Room refuses with ErrFull when the user's files, of canvases and of sessions,

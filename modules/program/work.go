@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	errStopping = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the program again.")
+	errStopping = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the program again.").AsPlanned()
 	// What ends a program before its time.
 	errAborted = errors.New("aborted by the user")
 	errStopped = errors.New("the server stops")

@@ -193,7 +193,7 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 	}
 	engine, ok := e.enter()
 	if !ok {
-		return nil, ErrUnavailable.Do("The server is stopping; send the program again.")
+		return nil, ErrUnavailable.Do("The server is stopping; send the program again.").AsPlanned()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(engine, cancel) //nolint:contextcheck // the engine may end before the caller
@@ -213,7 +213,7 @@ func (e *Engine) Begin(ctx context.Context, job Job) (Execution, error) {
 		case ctx.Err() == nil:
 			e.count(func(s *Stats) { s.Refused++ })
 		case engine.Err() != nil:
-			err = ErrUnavailable.Do("It had not begun; send the program again.")
+			err = ErrUnavailable.Do("It had not begun; send the program again.").AsPlanned()
 		}
 		leave()
 		return nil, err

@@ -230,6 +230,7 @@ func TestEngineWithoutAWorkingDriver(t *testing.T) {
 	e := start(t, d, sandbox.Deps{Pool: sandbox.Pool{Min: 1}, MaxConcurrent: 1})
 	_, err := e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	require.False(t, errs.IsPlanned(err))
 	require.NotContains(t, err.Error(), "no namespaces here")
 	require.ErrorContains(t, errors.Unwrap(err), "no namespaces here")
 }
@@ -262,6 +263,7 @@ func TestEngineStopEndsJobs(t *testing.T) {
 	require.NoError(t, e.Stop(t.Context()))
 	_, err = e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	require.True(t, errs.IsPlanned(err), "nothing is wrong")
 }
 
 // What runs ends, and what comes afterwards does not.

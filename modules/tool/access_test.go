@@ -47,9 +47,6 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 				require.ErrorIs(t, foreign, record.ErrMissing)
 				require.Equal(t, absent.Error(), foreign.Error())
 			},
-			"record.ForgetOutputs": func(t *testing.T) { // Ben's objects have other names
-				require.NoError(t, f.records.ForgetOutputs(ctx, ben, []string{hers.CallID}))
-			},
 			"record.Calls": func(t *testing.T) {
 				got, err := f.records.Calls(ctx, ben, []string{hers.CallID, p.CallID})
 				require.NoError(t, err)

@@ -98,7 +98,7 @@ func (s *Service) converse(ctx context.Context, a actor.Actor, req Request) (*co
 // begin begins to work on a conversation until its next answer. The lock is held.
 func (s *Service) begin(c *conversation, digest [32]byte, with *Continue) (*turn, error) {
 	if s.stopped {
-		return nil, errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").After(time.Second)
+		return nil, errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").After(time.Second).AsPlanned()
 	}
 	if err := s.reserve(c); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *Service) settle(c *conversation, t *turn, answer Answer, err error) {
 	waits := err == nil && len(c.calls) > 0
 	switch {
 	case s.stopped && waits:
-		err = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.")
+		err = errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").AsPlanned()
 	case waits:
 		if err = s.reserve(c); err == nil {
 			s.hold(c)
@@ -302,7 +302,7 @@ func ended(ctx context.Context, err error) error {
 	case errors.Is(cause, errIdle):
 		return ErrSessionGone.Do("Nobody continued it in time. Begin the conversation anew.")
 	case errors.Is(cause, errStopped):
-		return errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.")
+		return errs.New(errs.Unavailable, "The server is stopping.").Do("Send the request again.").AsPlanned()
 	}
 	return errs.New(errs.Cancelled, "The client went away.")
 }

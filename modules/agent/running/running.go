@@ -17,7 +17,7 @@ import (
 var (
 	ErrBusy     = errs.New(errs.RateLimited, "This server works on as many runs as it may.").Do("Wait for some to end, then ask again.").After(time.Second)
 	ErrUserBusy = errs.New(errs.RateLimited, "You have as many runs as one user may.").Do("Wait for some to end, then ask again.").After(time.Second)
-	ErrStopping = errs.New(errs.Unavailable, "The server is stopping.").Do("Ask again.")
+	ErrStopping = errs.New(errs.Unavailable, "The server is stopping.").Do("Ask again.").AsPlanned()
 	// ErrStopped is the cause of runs that Stop ends.
 	ErrStopped = errors.New("the server stops")
 )

@@ -69,7 +69,7 @@ func (s *Service) Start(ctx context.Context, a actor.Actor, req ProgramRequest) 
 		return Reply{}, err
 	}
 	if !s.paused.add(e) {
-		return Reply{}, s.abandon(ctx, e, sandbox.ErrUnavailable.Do("The server is stopping; send the program again."))
+		return Reply{}, s.abandon(ctx, e, sandbox.ErrUnavailable.Do("The server is stopping; send the program again.").AsPlanned())
 	}
 	s.paused.name(a.UID, req.RequestID, e)
 	// The program outlives this request when it pauses.

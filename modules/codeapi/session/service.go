@@ -264,10 +264,10 @@ func (s *Service) Delete(ctx context.Context, a actor.Actor, session, id string)
 		}
 		return discard.Later(tx, a.UID, s.now(), f.key(a.UID))
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.gone.Try(ctx, a.UID, f.key(a.UID))
 	}
-	return s.objects.Delete(ctx, f.key(a.UID))
+	return err
 }
 
 const (

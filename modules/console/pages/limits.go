@@ -13,6 +13,8 @@ type limits struct {
 	Credits                                          creditLimits
 	Storage                                          struct{ UsedBytes, QuotaBytes int64 }
 	Calls, Programs, ProgramsWaiting, ProgramsPaused share
+	Runs                                             share
+	Processes                                        struct{ Counted, Live int }
 }
 
 type creditLimits struct {

@@ -414,3 +414,12 @@ func TestChangesOfAUser(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
 	require.Equal(t, `{"amount":2.50,"id":"n-1"}`, api.body)
 }
+
+// Limits that were not counted in all processes do not look as if they were.
+func TestLimitsThatAreNotTheWhole(t *testing.T) {
+	t.Parallel()
+	api := &fake{data: full()}
+	require.NotContains(t, get(t, api, "/credits").Body.String(), "Not the whole")
+	api.data["/v1/limits"].(object)["processes"] = object{"counted": 2, "live": 3}
+	require.Contains(t, get(t, api, "/credits").Body.String(), "2 of 3 server processes could be asked")
+}

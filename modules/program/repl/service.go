@@ -111,7 +111,7 @@ func (s *Service) find(ctx context.Context, p place, opened *program.Opened) (*s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return nil, sandbox.ErrUnavailable.Do("The server is stopping; send the code again.")
+		return nil, sandbox.ErrUnavailable.Do("The server is stopping; send the code again.").AsPlanned()
 	}
 	if x := s.sessions[p]; x != nil && x.ctx.Err() == nil {
 		return x, nil

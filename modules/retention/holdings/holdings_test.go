@@ -1,7 +1,9 @@
 package holdings_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +41,28 @@ func TestMissingAndOrphanedObjectsAreNamed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, holdings.Report{Named: 5, Missing: []string{"code/u/s/g", "drive/u/c/b", "tool-output/u/ptc:1.json"}, Orphans: []string{"drive/u/c/nobody"}}, got)
 	})
+}
+
+// seen lists an object that is gone a moment later.
+type seen struct {
+	objectstore.Store
+
+	once sync.Once
+}
+
+func (s *seen) List(ctx context.Context, prefix string) ([]string, error) {
+	keys, err := s.Store.List(ctx, prefix)
+	s.once.Do(func() { keys = append(keys, "drive/u/c/gone") })
+	return keys, err
+}
+
+// What is taken away while it is compared is no orphan.
+func TestWhatGoesMeanwhileIsNoOrphan(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite, nil)
+	folder, err := objectstore.NewFolder(t.TempDir())
+	require.NoError(t, err)
+	got, err := holdings.New(holdings.Deps{DB: db, Objects: &seen{Store: folder}}).Verify(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, holdings.Report{}, got)
 }

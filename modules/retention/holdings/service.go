@@ -40,20 +40,14 @@ func prefixes() []string { return []string{"drive/", "code/", "tool-output/"} }
 // Verify compares. Servers may be at work: what was stored or deleted just now is not
 // missing, but a file that is being uploaded may be among the orphans.
 func (s *Service) Verify(ctx context.Context) (Report, error) {
-	orphans := map[string]bool{}
-	for _, prefix := range prefixes() {
-		keys, err := s.deps.Objects.List(ctx, prefix)
-		if err != nil {
-			return Report{}, err
-		}
-		for _, key := range keys {
-			orphans[key] = true
-		}
+	orphans, err := s.stored(ctx)
+	if err != nil {
+		return Report{}, err
 	}
 	var r Report
 	var absent []string
 	leaving := map[string]bool{}
-	err := s.rows.named(s.deps.DB.Read(ctx), func(key string, goes bool) {
+	err = s.rows.named(s.deps.DB.Read(ctx), func(key string, goes bool) {
 		if goes {
 			leaving[key] = true
 			delete(orphans, key)
@@ -88,12 +82,35 @@ func (s *Service) Verify(ctx context.Context) (Report, error) {
 		}
 		r.Missing = slices.DeleteFunc(r.Missing, func(key string) bool { return !still[key] })
 	}
-	for key := range orphans {
-		r.Orphans = append(r.Orphans, key)
+	if len(orphans) > 0 { // unless they are gone, too
+		still, err := s.stored(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		for key := range orphans {
+			if still[key] {
+				r.Orphans = append(r.Orphans, key)
+			}
+		}
 	}
 	slices.Sort(r.Missing)
 	slices.Sort(r.Orphans)
 	return r, nil
+}
+
+// stored are the keys of what is there and rows name.
+func (s *Service) stored(ctx context.Context) (map[string]bool, error) {
+	stored := map[string]bool{}
+	for _, prefix := range prefixes() {
+		keys, err := s.deps.Objects.List(ctx, prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			stored[key] = true
+		}
+	}
+	return stored, nil
 }
 
 func (s *Service) there(ctx context.Context, key string) (bool, error) {

@@ -10,11 +10,19 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/erase"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna"}, actor.Actor{UID: "u-ben"}
+
+func objects(t *testing.T) objectstore.Store {
+	t.Helper()
+	folder, err := objectstore.NewFolder(t.TempDir())
+	require.NoError(t, err)
+	return folder
+}
 
 func services(t *testing.T, db *database.DB) (*run.Service, *erase.Service) {
 	t.Helper()
@@ -23,7 +31,7 @@ func services(t *testing.T, db *database.DB) (*run.Service, *erase.Service) {
 			return database.Unscoped(tx.Handle).Exec("INSERT INTO users (uid, name) VALUES (?, ?)", a.UID, a.UID).Error
 		}))
 	}
-	return run.New(run.Deps{DB: db, Owner: "pod-1"}).Service, erase.New(erase.Deps{DB: db})
+	return run.New(run.Deps{DB: db, Owner: "pod-1"}).Service, erase.New(erase.Deps{DB: db, Objects: objects(t)})
 }
 
 func create(t *testing.T, s *run.Service, a actor.Actor, p run.CreateParams) run.Run {

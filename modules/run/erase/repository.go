@@ -70,6 +70,15 @@ func (repository) callsOf(h database.Handle, uid, resultID string) ([]string, er
 	return ids, err
 }
 
+// stored lists the calls whose whole result may be an object: a shortened result names
+// it (the _ is a question mark, which would be an argument), and a call that failed may
+// have left one.
+func (repository) stored(h database.Handle, uid, resultID string) ([]string, error) {
+	var ids []string
+	return ids, database.Scoped(h, uid).Model(&callRow{}).Where("result_id = ? AND deleted_at IS NULL", resultID).
+		Where("(status = 'failed' OR output LIKE '%/v1/tool/call/output_toolCallId=%')").Order("pk").Pluck("call_id", &ids).Error
+}
+
 func (repository) executing(h database.Handle, uid, resultID string) (n int64, err error) {
 	return n, database.Scoped(h, uid).Model(&callRow{}).Where("result_id = ? AND status IN ('executing', 'waiting') AND deleted_at IS NULL", resultID).Count(&n).Error
 }

@@ -9,8 +9,11 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/run"
+	"github.com/portico-run/portico/modules/run/record"
 )
 
 // ErrRunning is the refusal to delete a run in which something happens.
@@ -19,13 +22,15 @@ var ErrRunning = errs.New(errs.Conflict, "The run has not ended.").
 
 // Deps is what the service needs.
 type Deps struct {
-	DB  *database.DB
-	Now func() time.Time
+	DB      *database.DB
+	Objects objectstore.Store
+	Now     func() time.Time
 }
 
 // Service deletes runs.
 type Service struct {
 	db   *database.DB
+	gone *discard.Service
 	now  func() time.Time
 	rows repository
 }
@@ -35,7 +40,7 @@ func New(d Deps) *Service {
 	if d.Now == nil {
 		d.Now = d.DB.Now
 	}
-	return &Service{db: d.DB, now: d.Now}
+	return &Service{db: d.DB, gone: discard.New(d.DB, d.Objects), now: d.Now}
 }
 
 // Holdings are what is kept of a run, over all of its versions.
@@ -97,32 +102,54 @@ func (s *Service) holdings(h database.Handle, uid, resultID string) (Holdings, e
 
 // Delete deletes a run of the actor's with its events and messages. The records
 // of its calls lose their arguments and results and are shown to nobody any
-// more; that they were made stays, because charges name them. Files stay, too.
-// It returns ErrRunning while something happens in the run.
+// more; that they were made stays, because charges name them. Results that are
+// stored as objects go, too, and files of the canvas stay. It returns ErrRunning
+// while something happens in the run.
 func (s *Service) Delete(ctx context.Context, a actor.Actor, resultID string) error {
-	return s.db.InTx(ctx, func(tx database.Tx) error {
-		held, err := s.holdings(tx.Handle, a.UID, resultID)
-		if err != nil {
-			return err
-		}
-		if held.Open {
-			return ErrRunning
-		}
-		now := s.now()
-		err = s.rows.changeCalls(tx, a.UID, resultID, map[string]any{
-			"input": "{}", "output": "{}", "error": nil, "step_name": nil, "idempotency_key": nil, "request_hash": nil, "updated_at": now, "deleted_at": now,
-		})
-		if err != nil {
-			return fmt.Errorf("clear calls: %w", err)
-		}
-		for _, model := range []any{&eventRow{}, &messageRow{}} {
-			if err := s.rows.clear(tx, model, resultID); err != nil {
-				return fmt.Errorf("delete what is kept of a run: %w", err)
-			}
-		}
-		if err := s.rows.delete(tx, a.UID, resultID); err != nil {
-			return fmt.Errorf("delete run: %w", err)
-		}
-		return nil
+	var outputs []string
+	err := s.db.InTx(ctx, func(tx database.Tx) (err error) {
+		outputs, err = s.delete(tx, a.UID, resultID)
+		return err
 	})
+	if err == nil {
+		s.gone.Try(ctx, a.UID, outputs...)
+	}
+	return err
+}
+
+// delete returns the keys of the objects that are to go.
+func (s *Service) delete(tx database.Tx, uid, resultID string) (outputs []string, err error) {
+	held, err := s.holdings(tx.Handle, uid, resultID)
+	if err != nil {
+		return nil, err
+	}
+	if held.Open {
+		return nil, ErrRunning
+	}
+	now := s.now()
+	stored, err := s.rows.stored(tx.Handle, uid, resultID)
+	if err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	for _, callID := range stored {
+		outputs = append(outputs, record.OutputKey(uid, callID))
+	}
+	if err := discard.Later(tx, uid, now, outputs...); err != nil {
+		return nil, fmt.Errorf("write down outputs: %w", err)
+	}
+	err = s.rows.changeCalls(tx, uid, resultID, map[string]any{
+		"input": "{}", "output": "{}", "error": nil, "step_name": nil, "idempotency_key": nil, "request_hash": nil, "updated_at": now, "deleted_at": now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("clear calls: %w", err)
+	}
+	for _, model := range []any{&eventRow{}, &messageRow{}} {
+		if err := s.rows.clear(tx, model, resultID); err != nil {
+			return nil, fmt.Errorf("delete what is kept of a run: %w", err)
+		}
+	}
+	if err := s.rows.delete(tx, uid, resultID); err != nil {
+		return nil, fmt.Errorf("delete run: %w", err)
+	}
+	return outputs, nil
 }

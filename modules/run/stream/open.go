@@ -8,7 +8,7 @@ import (
 	"github.com/portico-run/portico/internal/errs"
 )
 
-var errStopping = errs.New(errs.Unavailable, "The server is shutting down.").Do("Connect again and resume after the last event.")
+var errStopping = errs.New(errs.Unavailable, "The server is shutting down.").Do("Connect again and resume after the last event.").AsPlanned()
 
 // open knows the streams that are open, so that they can be ended.
 type open struct {

@@ -304,7 +304,11 @@ func (j *job) sendError(err error) error {
 	default:
 		r.Lost = words(err)
 	}
-	j.machine.deps.Logger.ErrorContext(j.ctx, "a program did not run to its end", "error", err, "cause", errors.Unwrap(err))
+	level := slog.LevelError
+	if errs.IsPlanned(err) {
+		level = slog.LevelInfo
+	}
+	j.machine.deps.Logger.Log(j.ctx, level, "a program did not run to its end", "error", err, "cause", errors.Unwrap(err))
 	return j.sendResult(r, nil)
 }
 
