@@ -47,7 +47,7 @@ export CI=true GOGC=400 GOMEMLIMIT=1GiB
 
 # Most tests wait for processes, so that more of them run at once than there
 # are processors.
-parallel="-p 4 -parallel 8"
+parallel="-p 3 -parallel 4"
 
 if [ "$part" = race ]; then
 	step "Tests with the race detector"

@@ -34,7 +34,7 @@ func openTab(t *testing.T) tab {
 		// Chromium has no sandbox of its own under root. The pages are ours.
 		chromedp.NoSandbox, chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(stop)

@@ -22,11 +22,11 @@ print("out", flush=True)
 `
 		modern := []string{"User-Agent", "LibreChat/1.0", "Authorization", "Bearer " + s.key, "X-API-Key", ""}
 		for _, c := range []struct{ code, failure, words string }{
-			{"while True: pass", "timeout", "stopped at its time limit"},
+			{"import time; time.sleep(60)", "timeout", "stopped at its time limit"},
 			{"x = bytearray(1 << 40)", "out_of_memory", ""},
 			{"raise ValueError('oops')", "failed", "oops"},
 		} {
-			o := s.run(map[string]any{"code": calling + c.code, "toolsets": []string{"demo"}, "timeout": 3000})
+			o := s.run(map[string]any{"code": calling + c.code, "toolsets": []string{"demo"}, "timeout": 8000})
 			require.Equal(t, c.failure, o.ErrorCode)
 			require.Equal(t, 2, o.ToolCallsMade)
 			require.Contains(t, o.Stderr, c.words)
@@ -35,7 +35,7 @@ print("out", flush=True)
 			require.Contains(t, record.raw, "It had made 2 tool calls, which are not undone.")
 
 			e, _ := s.drive(map[string]any{
-				"code": "await ask()\n" + calling + c.code, "tools": tools("ask"), "toolsets": []string{"demo"}, "timeout": 3000,
+				"code": "await ask()\n" + calling + c.code, "tools": tools("ask"), "toolsets": []string{"demo"}, "timeout": 8000,
 			}, modern...)
 			require.Equal(t, c.failure, e.ErrorCode, "%+v", e)
 			require.Equal(t, 3, e.ToolCallsMade)
@@ -44,7 +44,7 @@ print("out", flush=True)
 			require.Equal(t, "out\n", e.Stdout)
 
 			for _, path := range []string{"/exec", "/v1/exec"} {
-				e := s.code(path, map[string]any{"lang": "py", "code": "print('out', flush=True)\n" + c.code, "timeout": 3000})
+				e := s.code(path, map[string]any{"lang": "py", "code": "print('out', flush=True)\n" + c.code, "timeout": 8000})
 				require.Equal(t, c.failure, e.ErrorCode)
 				require.Zero(t, e.ToolCallsMade)
 				require.Contains(t, e.Stderr, c.words)

@@ -55,7 +55,7 @@ func browser(t *testing.T) (context.Context, *seen) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		// Chromium has no sandbox of its own under root. The pages are ours.
 		chromedp.NoSandbox, chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()))
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(stop)
