@@ -45,9 +45,9 @@ export PORTICO_PYTOOLS PORTICO_LIBRECHAT PORTICO_TYPESCRIPT PORTICO_RUNSC PORTIC
 # a third with the race detector.
 export CI=true GOGC=400 GOMEMLIMIT=1GiB
 
-# Most tests wait for processes, so that more of them run at once than there
-# are processors.
-parallel="-p 3 -parallel 4"
+# Many tests wait for processes, so that more of them run at once than there are
+# processors.
+parallel="-parallel 4"
 
 if [ "$part" = race ]; then
 	step "Tests with the race detector"

@@ -47,10 +47,10 @@ func (s *Service) keeper(t task, w *live.Writer, notices *notices) func(ctx cont
 }
 
 // origin is what another process begins a turn with.
-func origin(t task) (checkpoint.Origin, error) {
-	request, err := json.Marshal(t.request)
+func origin(a actor.Actor, req Request) (checkpoint.Origin, error) {
+	request, err := json.Marshal(req)
 	// Which rights its user has besides is asked again where it goes on.
-	who := actor.Actor{UID: t.actor.UID, KeyID: t.actor.KeyID, Scope: t.actor.Scope, Rights: t.actor.Rights}
+	who := actor.Actor{UID: a.UID, KeyID: a.KeyID, Scope: a.Scope, Rights: a.Rights}
 	return checkpoint.Origin{Actor: who, Request: request}, err
 }
 

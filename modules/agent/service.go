@@ -172,15 +172,27 @@ func (s *Service) decide(a actor.Actor, req Request) ptc.Decision {
 	return d
 }
 
+// create records a run, with what the user said and with all that another process needs
+// where this one dies before it works on it.
 func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
 	title := req.Title
 	if title == "" {
 		words := []rune(req.Query)
 		title = string(words[:min(80, len(words))])
 	}
+	begins, err := origin(a, req)
+	if err != nil {
+		return run.Run{}, err
+	}
 	return s.deps.Records.Runs.Create(ctx, a, run.CreateParams{
 		ResultID: req.ResultID, Title: title, CanvasID: req.CanvasID, Type: runType, Input: req.Input, Toolsets: req.Toolsets, History: req.History,
 		Asked: req.Asked,
+		Also: func(ctx context.Context, tx database.Tx, r run.Ref) error {
+			if err := s.deps.Records.Turns.Begin(tx, r, begins); err != nil {
+				return err
+			}
+			return s.deps.Records.Runs.AddMessage(ctx, tx, r, run.NewMessage{Event: 1, Type: run.Human, Content: req.Query})
+		},
 	})
 }
 

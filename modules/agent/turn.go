@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/portico-run/portico/internal/actor"
-	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/modules/agent/builtin"
 	"github.com/portico-run/portico/modules/agent/live"
@@ -40,8 +39,11 @@ func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
 	if t.before != nil {
 		w.Restore(t.before.Last.Shown)
 		offers.notices.warnings = t.before.Last.Warnings
-	} else if err := s.heard(ctx, w, offers, t); err != nil {
-		return turnRecord{}, err
+	}
+	if t.before == nil || t.before.Steps == 0 {
+		for _, note := range t.request.Notes {
+			offers.notices.caution(ctx, note)
+		}
 	}
 	if _, err := offers.toolsets.refresh(ctx); err != nil {
 		return turnRecord{}, err
@@ -74,28 +76,6 @@ func (s *Service) turn(ctx context.Context, t task) (turnRecord, error) {
 		err = w.Conclude(ctx, ending.Answer)
 	}
 	return turnRecord{o.Model, offers.writes, offers.notices.warnings, ending}, err
-}
-
-// heard records what the user said, and says what there is to say of it.
-func (s *Service) heard(ctx context.Context, w *live.Writer, o *offers, t task) error {
-	r := t.run
-	begins, err := origin(t)
-	if err != nil {
-		return err
-	}
-	err = w.Append(ctx, func(ctx context.Context, tx database.Tx) error {
-		if err := s.deps.Records.Turns.Begin(tx, r.Ref(), begins); err != nil {
-			return err
-		}
-		return s.deps.Records.Runs.AddMessage(ctx, tx, r.Ref(), run.NewMessage{Event: r.Seq, Type: run.Human, Content: t.request.Query})
-	})
-	if err != nil {
-		return err
-	}
-	for _, note := range t.request.Notes {
-		o.notices.caution(ctx, note)
-	}
-	return nil
 }
 
 // shownWith is what runs are shown and recorded with.

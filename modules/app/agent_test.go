@@ -327,6 +327,7 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 	start := func(at, name string) {
 		a := (&instance{t: t, url: at}).send(survivor.key, "POST", "/v1/skill/invoke", map[string]any{"query": "Go", "resultId": name})
 		require.Equal(t, 200, a.status, a.raw)
+		require.Equal(t, 1, survivor.count("SELECT COUNT(*) FROM agent_turns WHERE step = 0 AND result_id = '"+name+"'"), "what was accepted, another process can go on with")
 	}
 	for n := range each {
 		start(survivor.url, fmt.Sprintf("ar-lives-%d", n))
@@ -335,7 +336,10 @@ func TestAgentsOfAKilledProcess(t *testing.T) {
 	ended := make(chan string, 2*each)
 	for n := range each {
 		for _, name := range []string{fmt.Sprintf("ar-lives-%d", n), fmt.Sprintf("ar-dies-%d", n)} {
-			go func() { ended <- survivor.finished(t, survivor.key, name).Status }()
+			go func() {
+				r := survivor.finished(t, survivor.key, name)
+				ended <- strings.Join(append([]string{r.Status}, r.Errors...), ": ")
+			}()
 		}
 	}
 	require.Eventually(t, func() bool {

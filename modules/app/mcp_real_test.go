@@ -110,9 +110,14 @@ func TestRealMCPServers(t *testing.T) {
 	declined := s.declines()
 	o := s.run(map[string]any{"toolsets": keys, "code": `print(search_tools(""))`})
 	require.Equal(t, "completed", o.Status, o.Stderr)
-	for _, one := range servers {
-		h := s.app.MCP.Health(s.first(), one)
-		require.Equal(t, server.Ready, h.State, "%s: %s\n%s", one.Name, h.Reason, h.Stderr)
+	for _, one := range servers { // one that did not answer in time, on a busy machine, is asked again
+		var h server.Health
+		require.Eventually(t, func() bool {
+			if h = s.app.MCP.Health(s.first(), one); h.State != server.Ready {
+				_, _ = s.app.MCP.Tools(t.Context(), s.first(), one) // its health says what is wrong
+			}
+			return h.State == server.Ready
+		}, 2*time.Minute, 20*time.Millisecond, "%s: %s\n%s", one.Name, &h.Reason, &h.Stderr)
 	}
 
 	listed := map[string]bool{}

@@ -46,14 +46,22 @@ func together(t *testing.T, n int, more ...string) []*instance {
 func balanced(t *testing.T, all []*instance) *instance {
 	t.Helper()
 	var turn atomic.Int64
-	web := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to, err := url.Parse(all[int(turn.Add(1))%len(all)].url)
 		if err != nil {
 			panic(err) // it is an address that a server listens on
 		}
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
-	}})
+	}}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// An answer may begin before the proxy has seen the end of the request: it would
+		// be cut off.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(web.Close)
 	return &instance{t: t, url: web.URL, key: all[0].key}
 }

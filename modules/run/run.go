@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 )
 
@@ -119,6 +121,8 @@ type CreateParams struct {
 	// History are the result ids of the runs that it continues, in order.
 	History []string
 	Asked   Asked
+	// Also, if it is there, does more in the transaction that records the run.
+	Also func(ctx context.Context, tx database.Tx, r Ref) error
 }
 
 // Asked is what a frontend says of a run for its own use. It is kept and given

@@ -65,7 +65,10 @@ func (s *Service) Create(ctx context.Context, a actor.Actor, p CreateParams) (Ru
 		if err := s.repo.insert(tx, &r); err != nil {
 			return err
 		}
-		return s.record(tx, r.run().Ref(), r.EventSeq, NewEvent{Type: Start})
+		if err := s.record(tx, r.run().Ref(), r.EventSeq, NewEvent{Type: Start}); err != nil || p.Also == nil {
+			return err
+		}
+		return p.Also(ctx, tx, r.run().Ref())
 	})
 	if database.IsDuplicate(err) {
 		// Versions begin at 0 and have no gaps: who owns none and collides
