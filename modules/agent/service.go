@@ -73,6 +73,9 @@ var (
 // runType is the type of runs that are agents.
 const runType = "skill"
 
+// firstEvent is the number of the event with which a run starts.
+const firstEvent = 1
+
 // settleTimeout bounds the last records of a run.
 const settleTimeout = 30 * time.Second
 
@@ -191,7 +194,7 @@ func (s *Service) create(ctx context.Context, a actor.Actor, req Request) (run.R
 			if err := s.deps.Records.Turns.Begin(tx, r, begins); err != nil {
 				return err
 			}
-			return s.deps.Records.Runs.AddMessage(ctx, tx, r, run.NewMessage{Event: 1, Type: run.Human, Content: req.Query})
+			return s.deps.Records.Runs.AddMessage(ctx, tx, r, run.NewMessage{Event: firstEvent, Type: run.Human, Content: req.Query})
 		},
 	})
 }

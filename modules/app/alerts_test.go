@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
@@ -107,6 +110,28 @@ func expressions(t *testing.T) (list []string) {
 		}
 	}
 	return list
+}
+
+// Grafana's own library loads the dashboard: nothing that it needs is missing, and each
+// panel asks Prometheus.
+func TestGrafanaTakesTheDashboard(t *testing.T) {
+	t.Parallel()
+	plugins.RegisterDefaultPlugins()
+	text := []byte(guide(t, "docs/grafana.json"))
+	var d, strict dashboard.Dashboard
+	require.NoError(t, json.Unmarshal(text, &d))
+	require.NoError(t, d.Validate())
+	if err := strict.UnmarshalJSONStrict(text); err != nil { // one without words is about defaults of panels
+		require.Empty(t, err.Error())
+	}
+	require.NotEmpty(t, d.Panels)
+	for _, p := range d.Panels {
+		require.NotNil(t, p.Panel, "no row")
+		require.NotEmpty(t, p.Panel.Targets, *p.Panel.Title)
+		for _, target := range p.Panel.Targets {
+			require.IsType(t, &prometheus.Dataquery{}, target, *p.Panel.Title)
+		}
+	}
 }
 
 // Prometheus takes the alerts; each fires on what it is about and not otherwise,

@@ -385,11 +385,11 @@ func expected(check, label, failure, body string) bool {
 
 var inQuery = regexp.MustCompile("^.*parameter `([^`]+)` in query")
 
-// leftOut reports whether a failure is about a parameter that is empty, which is as if it
-// were left out: forms send it.
+// leftOut reports whether a failure is about a choice or a time that is empty, which is as
+// if it were left out: forms send it.
 func leftOut(failure, uri string) bool {
 	name := inQuery.FindStringSubmatch(failure)
-	if name == nil {
+	if name == nil || !strings.Contains(failure, "violates `enum`") && name[1] != "from" && name[1] != "until" {
 		return false
 	}
 	u, err := url.Parse(uri)
