@@ -118,7 +118,7 @@ func TestGrafanaTakesTheDashboard(t *testing.T) {
 	t.Parallel()
 	plugins.RegisterDefaultPlugins()
 	text := []byte(guide(t, "docs/grafana.json"))
-	var d, strict dashboard.Dashboard
+	var d, strict dashboard.Dashboard //nolint:staticcheck // the form that Grafana imports in every version
 	require.NoError(t, json.Unmarshal(text, &d))
 	require.NoError(t, d.Validate())
 	if err := strict.UnmarshalJSONStrict(text); err != nil { // one without words is about defaults of panels
