@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,41 +13,97 @@ import (
 
 // The tests of all processes share the databases of a PostgreSQL server: making
 // and dropping one takes as long as twenty tests. Each has the content of the
-// migrations in its name, and belongs to whoever holds the advisory lock on that
-// name. The server lets go of the lock when its holder's connection ends, so a
-// crash leaves nothing to clean up.
+// migrations in its name, and belongs to the process that holds the advisory lock on
+// that name. The server lets go of the lock when its holder's connection ends, so an
+// end or a crash leaves nothing to clean up.
+
+// lent is a database that this process holds.
+type lent struct {
+	name   string
+	holder *pgx.Conn // has the lock
+	inside *pgx.Conn // empties it: a new connection needs ten times as long
+}
+
+// shelf has the databases that this process holds and no test has.
+type shelf struct {
+	mu   sync.Mutex
+	free []*lent
+}
+
+var unused shelf
+
+func (s *shelf) take() *lent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		return nil
+	}
+	l := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	return l
+}
+
+func (s *shelf) put(l *lent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, l)
+}
 
 // lend returns the address of an empty, migrated database that is the test's
 // until it ends.
 func lend(t *testing.T) string {
 	t.Helper()
-	conn := connect(t, server(t))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := conn.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	l := unused.take()
+	for l != nil && !l.asNew(t) {
+		l.close()
+		l = unused.take()
+	}
+	if l == nil {
+		l = hold(t)
+	}
+	t.Cleanup(func() { unused.put(l) })
+	return withDatabase(t, l.name)
+}
+
+// hold takes a database that no process holds, and makes it if need be.
+func hold(t *testing.T) *lent {
+	t.Helper()
 	hash := migrationsHash(t)
+	holder := connect(t, server(t))
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("test_%s_%d", hash, n)
-		var free bool
-		if err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name).Scan(&free); err != nil {
+		var free, made bool
+		if err := holder.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name).Scan(&free); err != nil {
 			t.Fatal(err)
 		}
 		if !free {
 			continue
 		}
-		if !asNew(t, conn, name) {
-			exec(t, conn, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
-			exec(t, conn, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY = FILE_COPY", name, template(t, conn, hash)))
-			inside := connect(t, withDatabase(t, name))
-			exec(t, inside, fmt.Sprintf("COMMENT ON DATABASE %s IS '%s'", name, schemaOf(t, inside)))
-			closeConn(t, inside)
+		if made = exists(t, holder, name); made {
+			l := &lent{name: name, holder: holder, inside: connect(t, withDatabase(t, name))}
+			if l.asNew(t) {
+				return l
+			}
+			closeConn(t, l.inside)
 		}
-		return withDatabase(t, name)
+		exec(t, holder, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		exec(t, holder, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY = FILE_COPY", name, template(t, holder, hash)))
+		l := &lent{name: name, holder: holder, inside: connect(t, withDatabase(t, name))}
+		sum, err := l.schema(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, l.inside, fmt.Sprintf("COMMENT ON DATABASE %s IS '%s'", name, sum))
+		return l
 	}
+}
+
+// close ends both connections, of which the server may have ended one before.
+func (l *lent) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_ = l.inside.Close(ctx)
+	_ = l.holder.Close(ctx)
 }
 
 // template returns the name of a migrated database, which is made once under a
@@ -78,72 +135,82 @@ func exists(t *testing.T, conn *pgx.Conn, name string) (is bool) {
 }
 
 // asNew empties a database of tests before, and says whether it is as a new one.
-func asNew(t *testing.T, conn *pgx.Conn, name string) bool {
+func (l *lent) asNew(t *testing.T) bool {
 	t.Helper()
-	var schema *string
-	err := conn.QueryRow(t.Context(), "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = $1", name).Scan(&schema)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false
+	same, err := l.empty(t.Context())
+	if err != nil { // not every role may go without triggers, and a test may have ended the connection
+		t.Logf("database %s is made anew: %v", l.name, err)
 	}
+	return err == nil && same
+}
+
+// empty deletes what tests have written, unless they have changed a table.
+func (l *lent) empty(ctx context.Context) (same bool, err error) {
+	var sum *string
+	_, err = l.inside.Exec(ctx, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	if err == nil {
+		err = l.inside.QueryRow(ctx, "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()").Scan(&sum)
+	}
+	if err != nil || sum == nil {
+		return false, err
+	}
+	if is, err := l.schema(ctx); err != nil || is != *sum {
+		return false, err
+	}
+	if _, err := l.inside.Exec(ctx, empty); err != nil {
+		return false, err
+	}
+	rows, err := l.inside.Query(ctx, grown)
 	if err != nil {
-		t.Fatal(err)
+		return false, err
 	}
-	exec(t, conn, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '"+name+"'")
-	inside := connect(t, withDatabase(t, name))
-	defer closeConn(t, inside)
-	if schema == nil || *schema != schemaOf(t, inside) {
-		return false
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, name := range names {
+		_, failed := l.inside.Exec(ctx, "VACUUM "+name)
+		err = errors.Join(err, failed)
 	}
-	// Not every role may go without triggers.
-	if _, err := inside.Exec(t.Context(), empty); err != nil {
-		t.Logf("database %s is made anew: %v", name, err)
-		return false
-	}
-	return true
+	return true, err
 }
 
-// schemaOf sums up what a database has besides rows: a test may change a table.
-func schemaOf(t *testing.T, conn *pgx.Conn) (sum string) {
-	t.Helper()
-	if err := conn.QueryRow(t.Context(), schemaSum).Scan(&sum); err != nil {
-		t.Fatal(err)
-	}
-	return sum
+// schema sums up what a database has besides rows: a test may change a table.
+func (l *lent) schema(ctx context.Context) (sum string, err error) {
+	err = l.inside.QueryRow(ctx, schemaSum).Scan(&sum)
+	return sum, err
 }
 
+// schemaSum is of which transaction each part is: a change writes the part anew.
 const schemaSum = `
-SELECT md5(string_agg(part, E'\n' ORDER BY part)) FROM (
-	SELECT concat_ws(' ', relkind, relname, attname, atttypid::regtype, attnotnull, attisdropped) AS part
-		FROM pg_class c LEFT JOIN pg_attribute a ON attrelid = c.oid AND attnum > 0
-		WHERE relnamespace = 'public'::regnamespace
-	UNION ALL SELECT pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class c ON c.oid = indrelid WHERE relnamespace = 'public'::regnamespace
-	UNION ALL SELECT concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
-	UNION ALL SELECT concat_ws(' ', tgenabled, pg_get_triggerdef(oid)) FROM pg_trigger WHERE NOT tgisinternal
-	UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prokind = 'f'
+WITH tables AS MATERIALIZED (SELECT oid, xmin FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+SELECT md5(string_agg(part, ' ' ORDER BY part)) FROM (
+	SELECT concat_ws('.', 'table', oid, xmin) AS part FROM tables
+	UNION ALL SELECT concat_ws('.', 'column', attrelid, attnum, a.xmin) FROM pg_attribute a JOIN tables ON tables.oid = attrelid
+	UNION ALL SELECT concat_ws('.', 'default', d.oid, d.xmin) FROM pg_attrdef d
+	UNION ALL SELECT concat_ws('.', 'index', indexrelid, i.xmin) FROM pg_index i JOIN tables ON tables.oid = indexrelid
+	UNION ALL SELECT concat_ws('.', 'constraint', oid, xmin) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+	UNION ALL SELECT concat_ws('.', 'trigger', oid, xmin) FROM pg_trigger
+	UNION ALL SELECT concat_ws('.', 'function', oid, xmin) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
 	UNION ALL SELECT 'setting ' || array_to_string(setconfig, ' ') FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase WHERE datname = current_database()
 	UNION ALL SELECT 'version ' || max(version_id) FROM goose_db_version
 ) parts`
 
 // empty deletes all rows but those that say which migrations were made. Without
-// triggers there is no order to keep, and nothing is left half done. TRUNCATE makes
-// new files for every table and index, so it is for tables that have grown.
+// triggers there is no order to keep, and nothing is left half done.
 const empty = `
 SET lock_timeout = '10s';
 SET session_replication_role = replica;
 DO $$
 DECLARE
-	name text;
-	names text;
-	grown bool;
+	name regclass;
 BEGIN
-	SELECT string_agg(oid::regclass::text, ', '), bool_or(pg_relation_size(oid) > 262144) INTO names, grown FROM pg_class
-		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'goose_db_version';
-	IF grown THEN
-		EXECUTE 'TRUNCATE ' || names;
-	ELSE
-		FOREACH name IN ARRAY string_to_array(names, ', ') LOOP
-			EXECUTE 'DELETE FROM ' || name;
-		END LOOP;
-	END IF;
+	FOR name IN SELECT oid FROM pg_class
+		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'goose_db_version' AND pg_relation_size(oid) > 0
+	LOOP
+		EXECUTE 'DELETE FROM ' || name;
+	END LOOP;
 	PERFORM setval(seqrelid, seqstart, false) FROM pg_sequence WHERE seqrelid::regclass::text NOT LIKE 'goose%';
 END $$`
+
+// grown are the tables whose deleted rows would slow down the tests that follow.
+const grown = `
+SELECT oid::regclass::text FROM pg_class
+	WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND pg_total_relation_size(oid) > 1000000`
