@@ -24,8 +24,12 @@ type capsule struct {
 // start brings an interpreter to the point where it waits for a job.
 func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 	d := c.driver
+	runtime, err := d.host.Compiled(ctx, bwrap)
+	if err != nil {
+		return err
+	}
 	c.cell, err = guest.StartCell(ctx, guest.CellConfig{
-		Bwrap: bwrap, Options: c.options(), Filters: d.host.Filters, ID: c.session.Slot.ID, Spawner: d.host.Spawner,
+		Bwrap: bwrap, Options: c.options(runtime), Filters: d.host.Filters, ID: c.session.Slot.ID, Spawner: d.host.Spawner,
 		Command: []string{"/usr/bin/python3", "-I", guest.Entry, strings.Join(d.host.Preload, ",")},
 	})
 	if err != nil {
@@ -43,9 +47,9 @@ func (c *capsule) start(ctx context.Context, bwrap string) (err error) {
 }
 
 // options are bwrap's.
-func (c *capsule) options() []string {
+func (c *capsule) options(runtime string) []string {
 	disk := strconv.FormatInt(c.driver.host.Limits.Disk, 10)
-	return append(guest.BaseOptions(c.driver.host.Root, c.driver.host.Runtime),
+	return append(guest.BaseOptions(c.driver.host.Root, runtime),
 		"--disable-userns", "--cap-drop", "ALL",
 		"--perms", "1777", "--size", disk, "--tmpfs", "/dev/shm",
 		"--remount-ro", "/dev",

@@ -17,7 +17,7 @@ import (
 
 // DefaultPreload are the modules that programs use most and that do not take
 // long to import.
-func DefaultPreload() []string { return []string{"numpy", "pandas"} }
+func DefaultPreload() []string { return []string{"http.client", "numpy", "pandas"} }
 
 // Driver implements sandbox.Driver.
 type Driver struct {

@@ -19,7 +19,7 @@ import (
 
 // DefaultPreload are the modules that programs use most.
 func DefaultPreload() []string {
-	return []string{"numpy", "pandas", "matplotlib.pyplot"}
+	return []string{"http.client", "numpy", "pandas", "matplotlib.pyplot"}
 }
 
 // Driver implements sandbox.Driver.

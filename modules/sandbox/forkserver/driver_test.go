@@ -30,6 +30,7 @@ func TestConformance(t *testing.T) {
 	testenv.Slow(t, "many sandboxes")
 	t.Parallel()
 	sandboxtest.Of(driver).Conformance(t)
+	sandboxtest.Of(driver).Packages(t)
 	sandboxtest.Of(driver).Language(t)
 }
 

@@ -37,8 +37,12 @@ func startNursery(ctx context.Context, d *Driver, bwrap string, slot *guest.Slot
 	if n.children, err = slot.Children(); err != nil {
 		return nil, errors.Join(err, slot.Release())
 	}
+	runtime, err := d.host.Compiled(ctx, bwrap)
+	if err != nil {
+		return nil, errors.Join(err, slot.Release())
+	}
 	disk := fmt.Sprint(d.host.Limits.Disk)
-	options := append(guest.BaseOptions(d.host.Root, d.host.Runtime),
+	options := append(guest.BaseOptions(d.host.Root, runtime),
 		// Which puts each program into the namespaces of its own sandbox. A
 		// program has none of it: what counts there is a user namespace below.
 		"--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN",

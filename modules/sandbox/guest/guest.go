@@ -78,14 +78,19 @@ func (s *Slots) Install() (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	if err := s.install(dir, files); err != nil {
+	if err := s.install(dir, nil); err != nil {
 		return "", fmt.Errorf("sandbox runtime: %w", err)
 	}
 	return dir, nil
 }
 
-// install is atomic: two servers may do it at once, and one may be killed.
-func (s *Slots) install(dir string, files fs.FS) error {
+// install writes the runtime and, by their paths in it, more files. It is
+// atomic: two servers may do it at once, and one may be killed.
+func (s *Slots) install(dir string, more map[string][]byte) error {
+	files, err := fs.Sub(runtimeFiles, "runtime")
+	if err != nil {
+		return err
+	}
 	next, err := os.MkdirTemp(s.dir, "new-")
 	if err != nil {
 		return err
@@ -95,6 +100,9 @@ func (s *Slots) install(dir string, files fs.FS) error {
 		return err
 	}
 	if err := os.Symlink(sandbox.ToolsDir, filepath.Join(next, filepath.Base(sandbox.ToolsDir))); err != nil {
+		return err
+	}
+	if err := write(next, more); err != nil {
 		return err
 	}
 	err = filepath.WalkDir(next, func(path string, e fs.DirEntry, err error) error {
@@ -114,6 +122,24 @@ func (s *Slots) install(dir string, files fs.FS) error {
 		return nil // another server was faster
 	}
 	return errors.Join(err)
+}
+
+// write puts files below a folder.
+func write(dir string, files map[string][]byte) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for path, content := range files {
+		if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := root.WriteFile(path, content, 0o444); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DefaultRoot is where tools/sandbox-root.sh puts the Python root for the user

@@ -45,6 +45,9 @@ type Host struct {
 	Poller  *Poller
 	Runtime string // where the host keeps the guest's runtime
 
+	compile  sync.Mutex
+	compiled string // where it has bytecode, when somebody needed it
+
 	name    string
 	closing context.Context //nolint:containedctx // ends when Close begins
 	cancel  context.CancelFunc

@@ -74,6 +74,23 @@ func TestTheRuntimeIsInstalledOnce(t *testing.T) {
 	require.Equal(t, dir, again)
 }
 
+// What Python finds compiled is what it would compile, and the host's folder
+// holds nothing that a cell put elsewhere.
+func TestMoreFilesOfTheRuntime(t *testing.T) {
+	t.Parallel()
+	s, err := OpenSlots(t.TempDir())
+	require.NoError(t, err)
+	dir := filepath.Join(s.Dir(), "runtime-x")
+	require.NoError(t, s.install(dir, map[string][]byte{"__pycache__/a.pyc": []byte("code")}))
+	info, err := os.Stat(filepath.Join(dir, "__pycache__", "a.pyc"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o444), info.Mode().Perm())
+	for _, path := range []string{"../evil", "/tmp/evil", "refly_tools/evil"} {
+		require.Error(t, s.install(dir+"-2", map[string][]byte{path: []byte("code")}), path)
+		require.NoDirExists(t, dir+"-2")
+	}
+}
+
 func TestPathsOfOutputs(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{

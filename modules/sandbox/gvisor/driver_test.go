@@ -39,6 +39,7 @@ func TestConformance(t *testing.T) {
 	testenv.Slow(t, "gVisor")
 	t.Parallel()
 	suite(t).Conformance(t)
+	suite(t).Packages(t)
 }
 
 func TestAttack(t *testing.T) {

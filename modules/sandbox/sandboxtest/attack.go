@@ -18,7 +18,8 @@ import (
 // Attack tries programs that want more than they may have. Each states what
 // the safe outcome is and checks it from outside where it can.
 func (s Suite) Attack(t *testing.T) {
-	for name, test := range map[string]func(t *testing.T){
+	s = s.sharing(t)
+	each(t, map[string]func(t *testing.T){
 		"identity":            s.testIdentity,
 		"system calls":        s.testSystemCalls,
 		"socket families":     s.testSocketFamilies,
@@ -46,12 +47,7 @@ func (s Suite) Attack(t *testing.T) {
 		"garbage frames":      s.testFrameGarbage,
 		"call flood":          s.testCallFlood,
 		"uninterruptible":     s.testUninterruptible,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t)
-		})
-	}
+	})
 }
 
 // A program that ends leaves no process, however it hides.

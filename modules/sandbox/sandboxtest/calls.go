@@ -103,7 +103,16 @@ func callsOn(t *testing.T, d sandbox.Driver, language sandbox.Language, code str
 	return r, h.rounds
 }
 
-// Calls that are made together leave in one round.
+// Calls that are made together leave in one round, and others do not.
+func (s Suite) testTogether(t *testing.T) {
+	d := s.open(t, sandbox.Limits{})
+	r, rounds := callsOn(t, d, sandbox.Python, "a = await get(n=1)\nb, c = await asyncio.gather(get(n=2), get(n=3))\nprint(a['input']['n'], b['input']['n'], c['input']['n'])")
+	require.Equal(t, "1 2 3\n", r.Stdout, r.Stderr)
+	require.Empty(t, r.Stderr)
+	require.Equal(t, []string{`get-it({"n":1})`, `get-it({"n":2}) get-it({"n":3})`}, rounds)
+}
+
+// It does not matter how they are made together.
 func (s Suite) testRounds(t *testing.T) {
 	one := []string{`get-it({"n":1}) get-it({"n":2})`}
 	two := []string{`get-it({"n":1})`, `get-it({"n":2})`}

@@ -82,41 +82,49 @@ func (s Suite) program(t *testing.T, code string) sandbox.Result {
 func (s Suite) Conformance(t *testing.T) {
 	s = s.sharing(t)
 	each(t, map[string]func(t *testing.T){
-		"output":        s.testOutput,
-		"exit codes":    s.testExitCodes,
-		"tracebacks":    s.testTracebacks,
-		"source":        s.testSource,
-		"environment":   s.testEnvironment,
-		"SDK files":     s.testFiles,
-		"folders":       s.testFolders,
-		"inputs":        s.testInputs,
-		"read-only":     s.testReadOnlyInputs,
-		"outputs":       s.testOutputs,
-		"gateway":       s.testGateway,
-		"no gateway":    s.testNoGateway,
-		"late calls":    s.testLateCalls,
-		"timeout":       s.testTimeout,
-		"cancel":        s.testCancel,
-		"output limit":  s.testOutputLimit,
-		"odd output":    s.testOddOutput,
-		"single use":    s.testSingleUse,
-		"randomness":    s.testRandomness,
-		"side by side":  s.testSideBySide,
-		"threads":       s.testThreads,
+		"output":       s.testOutput,
+		"exit codes":   s.testExitCodes,
+		"tracebacks":   s.testTracebacks,
+		"source":       s.testSource,
+		"environment":  s.testEnvironment,
+		"SDK files":    s.testFiles,
+		"folders":      s.testFolders,
+		"inputs":       s.testInputs,
+		"read-only":    s.testReadOnlyInputs,
+		"outputs":      s.testOutputs,
+		"gateway":      s.testGateway,
+		"no gateway":   s.testNoGateway,
+		"late calls":   s.testLateCalls,
+		"timeout":      s.testTimeout,
+		"cancel":       s.testCancel,
+		"output limit": s.testOutputLimit,
+		"odd output":   s.testOddOutput,
+		"single use":   s.testSingleUse,
+		"randomness":   s.testRandomness,
+		"side by side": s.testSideBySide,
+		"threads":      s.testThreads,
+		"bash":         s.testBash,
+		"javascript":   s.testJavaScript,
+		"clock":        s.testClock,
+		"together":     s.testTogether,
+		"loopback":     s.testLoopback,
+		"direct calls": s.testDirectCalls,
+		"bash calls":   s.testBashCalls,
+		"node calls":   s.testNodeCalls,
+		"cells":        s.testCells,
+	})
+}
+
+// Packages tests what the root brings. Drivers with one kernel and one way to
+// bound memory run the same, so that one of them tests it for all.
+func (s Suite) Packages(t *testing.T) {
+	s = s.sharing(t)
+	each(t, map[string]func(t *testing.T){
 		"standard libs": s.testLibraries,
 		"data science":  s.testDataScience,
 		"packages":      s.testPackages,
 		"processors":    s.testProcessors,
 		"figures":       s.testFigures,
-		"bash":          s.testBash,
-		"javascript":    s.testJavaScript,
-		"clock":         s.testClock,
-		"rounds":        s.testRounds,
-		"loopback":      s.testLoopback,
-		"direct calls":  s.testDirectCalls,
-		"bash calls":    s.testBashCalls,
-		"node calls":    s.testNodeCalls,
-		"cells":         s.testCells,
 	})
 }
 
@@ -126,6 +134,10 @@ func (s Suite) Language(t *testing.T) {
 	s = s.sharing(t)
 	each(t, map[string]func(t *testing.T){
 		"await":         s.testAwait,
+		"rounds":        s.testRounds,
+		"node":          s.testNode,
+		"spoiled tools": s.testSpoiledTools,
+		"frames":        s.testFrames,
 		"typescript":    s.testTypeScript,
 		"call styles":   s.testCallStyles,
 		"spaces":        s.testSpaces,

@@ -18,10 +18,10 @@ import (
 // built-ins, environment, folders, signal handlers.
 func (s Suite) testNoTrace(t *testing.T) {
 	d := s.open(t, sandbox.Limits{})
+	// Of modules, those that every interpreter has imported.
 	first := run(t, d, sandbox.Job{Env: map[string]string{"SECRET": "first"}, Code: `
-import builtins, json, os, random, signal, socket, sys, threading
-import numpy, pandas
-numpy.zeros = pandas.DataFrame = json.dumps = None
+import asyncio, builtins, csv, json, os, random, signal, socket, sys, threading
+asyncio.sleep = csv.DictReader = json.dumps = None
 builtins.evil = builtins.print
 builtins.open = None
 os.environ["EVIL"] = "1"
@@ -29,43 +29,33 @@ sys.modules["re"] = None
 sys.path.insert(0, "/evil")
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 threading.excepthook = None
-random.seed(1); numpy.random.seed(1)
+random.seed(1)
 import portico_runtime.calls, portico_runtime.channel
 portico_runtime.calls.rounds = portico_runtime.channel.current = "evil"
 print("done")`})
 	require.Equal(t, "done\n", first.Stdout, first.Stderr)
 	second := run(t, d, sandbox.Job{Code: `
-import builtins, json, os, re, signal, sys
-import numpy, pandas
-print(callable(numpy.zeros), callable(pandas.DataFrame), json.dumps(1), hasattr(builtins, "evil"), open("/etc/hostname", "a") if 0 else callable(open))
+import asyncio, builtins, csv, json, os, re, signal, sys
+print(callable(asyncio.sleep), callable(csv.DictReader), json.dumps(1), hasattr(builtins, "evil"), open("/etc/hostname", "a") if 0 else callable(open))
 print(os.environ.get("EVIL"), os.environ.get("SECRET"), "/evil" in sys.path, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
 import portico_runtime.calls, portico_runtime.channel
 print("evil" in (portico_runtime.calls.rounds, portico_runtime.channel.current))`})
 	require.Equal(t, "True True 1 False True\nNone None False True\nFalse\n", second.Stdout, second.Stderr)
 }
 
-// A program may spoil its own tools, and nobody else's.
+// spoiling is a program that spoils its own tools, and what comes of it.
+type spoiling struct {
+	code   string
+	status sandbox.Status
+	stdout string
+}
+
+// What one of another kind of sandbox could make worse.
 func (s Suite) testSpoiledStubs(t *testing.T) {
-	for name, test := range map[string]struct {
-		code   string
-		status sandbox.Status
-		stdout string
-	}{
-		"patched": {
-			"get = lambda n: 'mine'\nprint(get(1))",
-			sandbox.Completed, "mine\n",
-		},
-		"deleted": {
-			"del get\ntry: get(1)\nexcept NameError: print('gone')",
-			sandbox.Completed, "gone\n",
-		},
+	s.spoil(t, map[string]spoiling{
 		"exit inside": {
 			"import os, threading\nthreading.Timer(0.2, os._exit, (0,)).start()\nawait slow(n=1)",
 			sandbox.Completed, "",
-		},
-		"json": {
-			"import json\njson.dumps = None\ntry: get(n=1)\nexcept TypeError: print('own fault')",
-			sandbox.Completed, "own fault\n",
 		},
 		"closed channel": {
 			"import os\nos.close(3)\ntry: get(n=1)\nexcept Exception as e: print(type(e).__name__)",
@@ -75,13 +65,31 @@ func (s Suite) testSpoiledStubs(t *testing.T) {
 			"import os, sys\nos.close(1)\nsys.stdout = None\nget(n=1)",
 			sandbox.Completed, "",
 		},
-		"shadowed": {
-			"import os\nos.mkdir('portico_runtime')\nopen('portico_runtime/__init__.py', 'w').write('raise SystemExit(9)')\nopen('json.py', 'w').write('raise SystemExit(9)')\nimport importlib, portico_runtime, json\nprint(get(n=1)['name'])",
-			sandbox.Completed, "get-it\n",
-		},
 		"crash inside": {
 			"import ctypes, threading, time\nthreading.Timer(0.2, ctypes.string_at, (1,)).start()\nawait slow(n=1)",
 			sandbox.Failed, "",
+		},
+	})
+}
+
+// A program may spoil its own tools, and nobody else's.
+func (s Suite) testSpoiledTools(t *testing.T) {
+	s.spoil(t, map[string]spoiling{
+		"patched": {
+			"get = lambda n: 'mine'\nprint(get(1))",
+			sandbox.Completed, "mine\n",
+		},
+		"deleted": {
+			"del get\ntry: get(1)\nexcept NameError: print('gone')",
+			sandbox.Completed, "gone\n",
+		},
+		"json": {
+			"import json\njson.dumps = None\ntry: get(n=1)\nexcept TypeError: print('own fault')",
+			sandbox.Completed, "own fault\n",
+		},
+		"shadowed": {
+			"import os\nos.mkdir('portico_runtime')\nopen('portico_runtime/__init__.py', 'w').write('raise SystemExit(9)')\nopen('json.py', 'w').write('raise SystemExit(9)')\nimport importlib, portico_runtime, json\nprint(get(n=1)['name'])",
+			sandbox.Completed, "get-it\n",
 		},
 		"loop stopped": {
 			"import asyncio\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(0)\nprint(await get(n=1))",
@@ -95,11 +103,17 @@ func (s Suite) testSpoiledStubs(t *testing.T) {
 			"import sys\nsys.setrecursionlimit(60)\ndef f(n): return f(n - 1) if n else get(n=1)\ntry: print(f(30))\nexcept RecursionError: print('deep')",
 			sandbox.Completed, "{'name': 'get-it', 'input': {'n': 1}}\n",
 		},
-	} {
+	})
+}
+
+func (s Suite) spoil(t *testing.T, programs map[string]spoiling) {
+	t.Helper()
+	d := s.open(t, sandbox.Limits{})
+	for name, test := range programs {
 		h := &host{}
 		list := append(stubs(), sandbox.Stub{Identifier: "slow", Name: "slow", Open: true})
 		begin := time.Now()
-		r := run(t, s.open(t, sandbox.Limits{}), sandbox.Job{
+		r := run(t, d, sandbox.Job{
 			Code: test.code, Stubs: list, Timeout: 5 * time.Second,
 			Gateway: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
@@ -117,32 +131,44 @@ func (s Suite) testSpoiledStubs(t *testing.T) {
 	}
 }
 
-// Whatever comes over the channel, the host takes it or hangs up.
+// What comes over the channel in ways that kinds of sandboxes have of their own.
 func (s Suite) testFrameGarbage(t *testing.T) {
+	s.garbage(t, map[string]string{
+		"noise":        "os.write(3, os.urandom(100000))",
+		"nobody reads": "for n in range(5000): os.write(3, frame({'id': n, 'path': '/x', 'headers': {}}))",
+		"shut down":    "socket.socket(fileno=os.dup(3)).shutdown(2)",
+		"descriptors":  "socket.send_fds(socket.socket(fileno=os.dup(3)), [b'x'], [0, 1, 2])",
+		"out of band":  "socket.socket(fileno=os.dup(3)).send(b'x', socket.MSG_OOB)",
+	})
+}
+
+// Whatever comes over the channel, the host takes it or hangs up: it is one
+// reader for all drivers.
+func (s Suite) testFrames(t *testing.T) {
+	s.garbage(t, map[string]string{
+		"long header": "os.write(3, struct.pack('>II', 1 << 31, 0))",
+		"long body":   "os.write(3, struct.pack('>II', 2, 1 << 31) + b'{}')",
+		"large body":  "os.write(3, struct.pack('>II', 2, 60 << 20) + b'{}' + b'x' * 1000)",
+		"no JSON":     "os.write(3, struct.pack('>II', 3, 0) + b'{{{')",
+		"a list":      "os.write(3, struct.pack('>II', 2, 0) + b'[]')",
+		"half":        "os.write(3, b'ab')",
+		"odd path":    "os.write(3, frame({'id': 1, 'path': 'http://evil/x', 'headers': {}}))",
+		"bad path":    "os.write(3, frame({'id': 1, 'path': '%zz\\n', 'headers': {}}))",
+		"bad headers": "os.write(3, frame({'id': 1, 'path': '/x', 'headers': {'a\\nb': 'c\\r\\nd'}}))",
+		"same ids":    "for _ in range(50): os.write(3, frame({'id': 1, 'path': '/x', 'headers': {}}))",
+		"negative id": "os.write(3, frame({'id': -1, 'path': '/x', 'headers': {}}))",
+	})
+}
+
+func (s Suite) garbage(t *testing.T, programs map[string]string) {
+	t.Helper()
 	var served atomic.Int64
 	gateway := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		fmt.Fprintf(w, "%s %s", r.URL.Path, r.Header.Get("X-API-Key"))
 	})
 	d := s.open(t, sandbox.Limits{})
-	for name, code := range map[string]string{
-		"noise":        "os.write(3, os.urandom(100000))",
-		"long header":  "os.write(3, struct.pack('>II', 1 << 31, 0))",
-		"long body":    "os.write(3, struct.pack('>II', 2, 1 << 31) + b'{}')",
-		"large body":   "os.write(3, struct.pack('>II', 2, 60 << 20) + b'{}' + b'x' * 1000)",
-		"no JSON":      "os.write(3, struct.pack('>II', 3, 0) + b'{{{')",
-		"a list":       "os.write(3, struct.pack('>II', 2, 0) + b'[]')",
-		"half":         "os.write(3, b'ab')",
-		"odd path":     "os.write(3, frame({'id': 1, 'path': 'http://evil/x', 'headers': {}}))",
-		"bad path":     "os.write(3, frame({'id': 1, 'path': '%zz\\n', 'headers': {}}))",
-		"bad headers":  "os.write(3, frame({'id': 1, 'path': '/x', 'headers': {'a\\nb': 'c\\r\\nd'}}))",
-		"same ids":     "for _ in range(50): os.write(3, frame({'id': 1, 'path': '/x', 'headers': {}}))",
-		"nobody reads": "for n in range(5000): os.write(3, frame({'id': n, 'path': '/x', 'headers': {}}))",
-		"negative id":  "os.write(3, frame({'id': -1, 'path': '/x', 'headers': {}}))",
-		"shut down":    "socket.socket(fileno=os.dup(3)).shutdown(2)",
-		"descriptors":  "socket.send_fds(socket.socket(fileno=os.dup(3)), [b'x'], [0, 1, 2])",
-		"out of band":  "socket.socket(fileno=os.dup(3)).send(b'x', socket.MSG_OOB)",
-	} {
+	for name, code := range programs {
 		r := run(t, d, sandbox.Job{Gateway: gateway, Timeout: 3 * time.Second, Code: `
 import json, os, socket, struct
 def frame(head, body=b""):

@@ -42,12 +42,8 @@ def list_fonts():
         shutil.copytree("/opt/portico/matplotlib", "/tmp/.matplotlib", copy_function=shutil.copyfile)
 
 
-COMMON = (
-    "ast", "asyncio", "base64", "collections", "concurrent.futures", "csv", "datetime", "difflib", "functools", "hashlib",
-    "http.client", "inspect", "io", "itertools", "json", "linecache", "math", "queue", "random", "re", "selectors",
-    "signal", "socket", "tempfile", "threading", "time", "traceback", "types", "typing", "uuid",
-    "portico_runtime.program", "portico_runtime.repl",
-)  # fmt: skip
+# With all that they import.
+COMMON = ("csv", "datetime", "hashlib", "portico_runtime.program", "portico_runtime.repl")
 
 
 def receive():

@@ -9,8 +9,8 @@ import threading
 
 from portico_runtime import calls, channel, program
 
-# Python adapts a function after some calls of it.
-TIMES = 20
+# Python adapts a function after eight calls of it.
+TIMES = 10
 _CODE = "answer = await rehearsed(x=1)\n"
 _STUB = {"name": "rehearsed", "identifier": "rehearsed", "parameters": [{"name": "x", "required": False}], "open": True}
 _LENGTHS = struct.Struct(">II")
