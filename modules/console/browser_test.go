@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"context"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,21 +50,59 @@ func (s *seen) listen(event any) {
 	}
 }
 
-// browser is a tab of a Chromium that ends with the test.
+// chromium is the one of all tests that open a page: to start one takes two seconds of
+// a processor.
+type chromium struct {
+	begin sync.Once
+	ctx   context.Context //nolint:containedctx // what chromedp calls a browser
+	err   error
+	end   []func()
+}
+
+// It ends with the process, after the last test.
+var theChromium chromium
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, end := range slices.Backward(theChromium.end) {
+		end()
+	}
+	os.Exit(code)
+}
+
+func (c *chromium) start(program string) {
+	home, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		c.err = err
+		return
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		// Chromium has no sandbox of its own under root. The pages are ours.
+		chromedp.NoSandbox, chromedp.ExecPath(program), chromedp.UserDataDir(home), chromedp.Env("HOME="+home),
+		// What moves is drawn sixty times a second, while tests wait for something else.
+		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-software-rasterizer", true))
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, closeTab := chromedp.NewContext(ctx)
+	c.end = append(c.end, func() { _ = os.RemoveAll(home) }, stop, closeTab)
+	c.ctx = ctx
+	_, c.err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+}
+
+// browser is a window of the Chromium that ends with the test, and shares nothing
+// with the others. It thinks that it has the keyboard.
 func browser(t *testing.T) (context.Context, *seen) {
 	t.Helper()
 	program := testenv.Need(t, "PORTICO_CHROMIUM", "tools/chromium.sh prints it")
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		// Chromium has no sandbox of its own under root. The pages are ours.
-		chromedp.NoSandbox, chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	theChromium.begin.Do(func() { theChromium.start(program) })
+	require.NoError(t, theChromium.err)
+	ctx, cancel := context.WithTimeout(theChromium.ctx, 20*time.Minute)
 	t.Cleanup(cancel)
-	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(stop)
 	s := &seen{}
-	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithListener(s.listen))
+	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(s.listen))
 	t.Cleanup(closeTab)
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	require.NoError(t, err)
+	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	require.NoError(t, err)
 	return ctx, s
 }
@@ -164,7 +204,7 @@ func TestAnOperationOpens(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 	ask(ctx, t, chromedp.Click(chromedp.CSS(inside+` a[href="#schema-ExecuteBody"]`)))
-	ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#schema-ExecuteBody")?.closest("details").open`, chromedp.WithPollingTimeout(20*time.Second)))
+	ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#schema-ExecuteBody")?.closest("details").open`, often, chromedp.WithPollingTimeout(20*time.Second)))
 	top := ask(ctx, t, chromedp.Evaluate[float64](`document.querySelector("#schema-ExecuteBody").closest("details").getBoundingClientRect().top`))
 	require.GreaterOrEqual(t, top, 0.0, "its name is in sight")
 	require.Less(t, top, 844.0)
@@ -181,10 +221,10 @@ func TestAnOperationIsTried(t *testing.T) {
 		t.Helper()
 		look(ctx, t, s.URL+"/docs", 1280, "light")
 		ask(ctx, t, chromedp.Evaluate[int](`document.querySelector("#`+id+`").closest("details").open = true; 0`))
-		ask(ctx, t, chromedp.Poll[bool](`!!document.querySelector("#`+id+` form.try")`, chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](`!!document.querySelector("#`+id+` form.try")`, often, chromedp.WithPollingTimeout(20*time.Second)))
 		ask(ctx, t, chromedp.Evaluate[int](with+"; 0"))
 		ask(ctx, t, chromedp.Evaluate[int](`document.querySelector("#`+id+` form.try").requestSubmit(); 0`))
-		ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#`+id+` .try .primary").disabled === false && /^[0-9]/.test(document.querySelector("#`+id+` .try [role=status]").textContent)`, chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](`document.querySelector("#`+id+` .try .primary").disabled === false && /^[0-9]/.test(document.querySelector("#`+id+` .try [role=status]").textContent)`, often, chromedp.WithPollingTimeout(20*time.Second)))
 		return ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("#`+id+` .try").textContent`))
 	}
 	require.Contains(t, try("execute-tool", "/v1/tool/execute", "0"), "401 Unauthorized")

@@ -25,25 +25,38 @@ const (
 	alone = "PORTICO_TEST_ALONE"
 	// opened opens everything that can be.
 	opened = `document.querySelectorAll("details").forEach(d => d.open = true); 0`
-	// violations are what axe finds.
-	violations = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.html.slice(0, 200) + " " + n.any.map(a => a.message).join(" "))))`
-	// kinds leaves one row of each kind in a very long page: rows are of one kind if
-	// they, what they are in and what is in them have the same names and classes, and
-	// words in the same places. They have the same colours then. The reference of the
-	// API has 5,000 rows of 50 kinds, and axe takes milliseconds for each cell.
+	// violations are what axe finds with some of its rules, or with all.
+	violations = `axe.run(document, {resultTypes: ["violations"], ...RULES}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.html.slice(0, 200) + " " + n.any.map(a => a.message).join(" "))))`
+	// everything, most and few are sets of rules: all, all but those that depend on
+	// colours and sizes, and these.
+	everything = `{}`
+	most       = `{rules: {"color-contrast": {enabled: false}, "link-in-text-block": {enabled: false}}}`
+	few        = `{runOnly: ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "css-orientation-lock"]}`
+	// elements counts what is on a page.
+	elements = `document.querySelectorAll("*").length`
+	// kinds leaves one element of each kind: elements are of one kind if they, what they
+	// are in and what is in them have the same names and classes, words in the same
+	// places, and the same looks. The reference of the API has 37,000 elements, and axe
+	// takes milliseconds to see the contrast of each.
 	kinds = `(() => {
-  if (document.querySelectorAll("*").length < 10000) return 0;
-  const known = new Set();
-  const name = e => e.tagName + "." + e.className;
-  const rows = [...document.querySelectorAll("tr")].filter(row => {
-    const words = [...row.querySelectorAll("*")].map(e => name(e) + e.parentElement.children.length + (e.textContent.trim() !== ""));
-    for (let e = row; e; e = e.parentElement) words.push(name(e));
-    const kind = words.join(" "), again = known.has(kind);
-    known.add(kind);
+  const known = new Set(), looks = new Map(), numbers = new Map();
+  const number = text => numbers.get(text) ?? (numbers.set(text, numbers.size), numbers.size - 1);
+  const all = [...document.body.querySelectorAll("*")];
+  for (const e of [document.documentElement, document.body, ...all]) {
+    const s = getComputedStyle(e);
+    looks.set(e, number([e.tagName, e.getAttribute("class"), s.color, s.backgroundColor, s.backgroundImage, s.opacity, s.filter, s.mixBlendMode, s.textShadow, s.textDecoration,
+      s.fontSize, s.fontWeight, s.position, s.float, s.zIndex, s.display, s.visibility, s.overflow, e.textContent.trim() !== ""].join()));
+  }
+  const gone = all.filter(e => {
+    if (!e.isConnected) return false;
+    const kind = [...e.querySelectorAll("*")].map(inside => looks.get(inside) + "." + inside.parentElement.children.length);
+    for (let at = e; at; at = at.parentElement) kind.push(looks.get(at));
+    const words = kind.join(" "), again = known.has(words);
+    known.add(words);
+    if (again) e.remove();
     return again;
   });
-  rows.forEach(row => row.remove());
-  return rows.length;
+  return gone.length;
 })()`
 )
 
@@ -77,27 +90,44 @@ func TestEveryPageIsLocalAndAccessible(t *testing.T) {
 		if strings.HasSuffix(path, ".csv") {
 			continue // a download
 		}
-		examine := func(width int64, view string) {
+		fits := func(width int64, view string) {
 			if ask(ctx, t, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`)) > width {
 				found = append(found, path+" scrolls sideways, "+view+": "+strings.Join(ask(ctx, t, chromedp.Evaluate[[]string](beyond)), " | "))
 			}
-			if view != "light" { // which has shown axe every row
-				ask(ctx, t, chromedp.Evaluate[int](kinds))
-			}
-			for _, wrong := range ask(ctx, t, chromedp.Evaluate[[]string](violations, chromedp.EvalAwaitPromise)) {
+		}
+		examine := func(view, rules string) {
+			for _, wrong := range ask(ctx, t, chromedp.Evaluate[[]string](strings.Replace(violations, "RULES", rules, 1), chromedp.EvalAwaitPromise)) {
 				found = append(found, path+" "+view+": "+wrong)
 			}
 		}
-		for _, view := range []string{"light", "dark"} {
-			width := map[string]int64{"light": 1440, "dark": 400}[view]
-			look(ctx, t, s.URL+path, width, view)
+		open := func(width int64, scheme string) (long bool) {
+			look(ctx, t, s.URL+path, width, scheme)
 			ask(ctx, t, chromedp.Evaluate[int](opened))
 			ask(ctx, t, chromedp.Evaluate[int](string(axe)+"; 0"))
-			examine(width, view)
-			if view == "light" { // 1440 pixels, enlarged to 200 %
-				ask(ctx, t, chromedp.EmulateViewport(720, 844, chromedp.EmulateScale(2)))
-				examine(720, "enlarged")
-			}
+			fits(width, scheme)
+			return ask(ctx, t, chromedp.Evaluate[int](elements)) > 10000
+		}
+		long := open(1440, "light")
+		if long {
+			examine("light", most) // the others see one of each kind, below
+		} else {
+			examine("light", everything)
+		}
+		ask(ctx, t, chromedp.EmulateViewport(720, 844, chromedp.EmulateScale(2))) // 1440 pixels, enlarged to 200 %
+		fits(720, "enlarged")
+		if long {
+			ask(ctx, t, chromedp.Evaluate[int](kinds))
+		}
+		examine("enlarged", few)
+		if long {
+			ask(ctx, t, chromedp.EmulateViewport(1440, 844))
+			examine("light", few)
+		}
+		if open(400, "dark") {
+			ask(ctx, t, chromedp.Evaluate[int](kinds))
+			examine("dark", few)
+		} else {
+			examine("dark", everything)
 		}
 	}
 	require.Empty(t, strings.Join(found, "\n"))

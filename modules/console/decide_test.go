@@ -70,7 +70,7 @@ func TestDecisionsOnTheRunPage(t *testing.T) {
 	ask(other, t, chromedp.Navigate(s.URL+"/console/runs/"+run))
 	waits := func(ctx context.Context, to string) {
 		t.Helper()
-		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`[...document.querySelectorAll("[data-approval] code")].some((c) => c.textContent.includes(%q))`, to), chromedp.WithPollingTimeout(time.Minute)))
+		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`[...document.querySelectorAll("[data-approval] code")].some((c) => c.textContent.includes(%q))`, to), often, chromedp.WithPollingTimeout(time.Minute)))
 	}
 	press := func(ctx context.Context, name string) bool {
 		t.Helper()

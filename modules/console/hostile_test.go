@@ -26,7 +26,7 @@ import (
 	"github.com/portico-run/portico/modules/app/apptest"
 )
 
-// often asks a tab that is not drawn, too.
+// often asks a tab that is not drawn, too, and has none drawn sixty times a second.
 var often = chromedp.WithPollingInterval(50 * time.Millisecond)
 
 const ended = `document.body.dataset.status === "finish"`
@@ -50,7 +50,7 @@ print(evil, "\u202e", "x" * 100000)
 	a := s.Post(s.Anna, "/v1/sandbox/execute", map[string]any{"code": code, "language": "python", "background": true, "title": evil}, &started)
 	require.Equal(t, http.StatusOK, a.Status, a.ErrMsg)
 	look(ctx, t, s.URL+"/console/runs/"+started.ResultID, 1440, "light")
-	ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(60*time.Second)))
+	ask(ctx, t, chromedp.Poll[bool](ended, often, chromedp.WithPollingTimeout(60*time.Second)))
 	require.Equal(t, evil, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("h1").textContent`)))
 	require.Contains(t, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector(".output").textContent`)), evil)
 	require.Equal(t, strings.TrimSuffix(code, "\n"), ask(ctx, t, chromedp.Evaluate[string](`[...document.querySelectorAll(".program li code")].map(c => c.textContent).join("\n")`)))
@@ -58,13 +58,13 @@ print(evil, "\u202e", "x" * 100000)
 	require.Len(t, calls, 2)
 	for i, want := range []string{evil[:40], "9007199254740993"} {
 		ask(ctx, t, chromedp.Evaluate[int](fmt.Sprintf(`document.querySelector('.row[data-call=%q]').click(); 0`, calls[i].CallID)))
-		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelector('[data-card=%q] pre') !== null`, calls[i].CallID), chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelector('[data-card=%q] pre') !== null`, calls[i].CallID), often, chromedp.WithPollingTimeout(20*time.Second)))
 		text := ask(ctx, t, chromedp.Evaluate[string](fmt.Sprintf(`document.querySelector('[data-card=%q]').textContent`, calls[i].CallID)))
 		require.Contains(t, strings.ReplaceAll(text, `\"`, `"`), want)
 		look(ctx, t, s.URL+"/console/calls/"+calls[i].CallID, 1440, "light")
 		require.Contains(t, strings.ReplaceAll(ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("main").textContent`)), `\"`, `"`), want)
 		look(ctx, t, s.URL+"/console/runs/"+started.ResultID, 1440, "light")
-		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelectorAll(".row:not([hidden])").length === 2 && %s`, ended), chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelectorAll(".row:not([hidden])").length === 2 && %s`, ended), often, chromedp.WithPollingTimeout(20*time.Second)))
 	}
 	look(ctx, t, s.URL+"/console/runs", 1440, "light")
 	require.Equal(t, evil, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("tbody th a").textContent`)))
@@ -123,7 +123,7 @@ func TestStreamsOverAHostileRoad(t *testing.T) {
 	run := begin(s, s.Anna, t, "import random\nfrom refly_tools.demo import Demo\nfor i in range(120):\n    print(i)\n    Demo.fail() if random.random() < .3 else Demo.wait(ms=10)\n")
 	look(ctx, t, road.URL+"/console/runs/"+run, 1440, "light")
 	ask(ctx, t, chromedp.Evaluate[int](`window.sameDocument = 1`))
-	ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(100*time.Second)))
+	ask(ctx, t, chromedp.Poll[bool](ended, often, chromedp.WithPollingTimeout(100*time.Second)))
 	require.Greater(t, cuts.Load(), int64(5), "the road was hostile")
 	require.Positive(t, resumed.Load(), "the page goes on where it was")
 	require.True(t, ask(ctx, t, chromedp.Evaluate[bool](`window.sameDocument === 1`)))
@@ -201,10 +201,12 @@ func TestManyCallsTakeNoMoreElements(t *testing.T) {
 	for _, n := range counts {
 		runs = append(runs, begin(s, s.Anna, t, fmt.Sprintf("from concurrent.futures import ThreadPoolExecutor\nfrom refly_tools.read import Read\nwith ThreadPoolExecutor(8) as pool:\n    list(pool.map(lambda i: Read.get_text(n=i), range(%d)))\n", n)))
 		require.Eventually(t, func() bool {
-			var r struct{ Status string }
-			get(t, s, s.Anna, "/v1/action/result?resultId="+runs[len(runs)-1], &r)
-			return r.Status == "finish"
-		}, 5*time.Minute, 100*time.Millisecond)
+			var list struct {
+				Items []struct{ ResultID, Status string }
+			}
+			get(t, s, s.Anna, "/v1/action/list", &list) // the result has every call, whenever one looks
+			return list.Items[0].ResultID == runs[len(runs)-1] && list.Items[0].Status == "finish"
+		}, 5*time.Minute, 500*time.Millisecond)
 	}
 	ctx, seen := browser(t)
 	signedIn(ctx, t, s, s.Anna)
@@ -212,9 +214,9 @@ func TestManyCallsTakeNoMoreElements(t *testing.T) {
 	for i, run := range runs {
 		look(ctx, t, s.URL+"/console/runs/"+run, 1440, "light")
 		ask(ctx, t, chromedp.KeyEvent("f")) // only those that failed, which are none
-		ask(ctx, t, chromedp.Poll[bool](`document.getElementById("filter").value === "failed"`, chromedp.WithPollingTimeout(20*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](`document.getElementById("filter").value === "failed"`, often, chromedp.WithPollingTimeout(20*time.Second)))
 		ask(ctx, t, chromedp.KeyEvent("f"))
-		ask(ctx, t, chromedp.Poll[bool](ended, chromedp.WithPollingTimeout(90*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](ended, often, chromedp.WithPollingTimeout(90*time.Second)))
 		require.Equal(t, strconv.Itoa(counts[i]), ask(ctx, t, chromedp.Evaluate[string](`document.getElementById("calls").textContent`)))
 		elements = append(elements, ask(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll("*").length`)))
 		heap := ask(ctx, t, chromedp.Evaluate[float64](`performance.memory.usedJSHeapSize`))

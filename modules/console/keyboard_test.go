@@ -51,8 +51,9 @@ func (k typist) asks(question string) bool {
 
 func (k typist) waits(condition string) {
 	k.t.Helper()
-	end := time.Now().Add(30 * time.Second)
-	for time.Now().Before(end) {
+	ticks := time.NewTicker(20 * time.Millisecond)
+	defer ticks.Stop()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-ticks.C {
 		ok, err := chromedp.Run(k.ctx, chromedp.Evaluate[bool](condition)) // fails while a page is left
 		if err == nil && ok {
 			return

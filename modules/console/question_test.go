@@ -46,7 +46,7 @@ func TestAQuestionIsAnsweredOnItsPage(t *testing.T) {
 	ctx, watched := browser(t)
 	signedIn(ctx, t, s, s.Anna)
 	ask(ctx, t, chromedp.Navigate(s.URL+"/console/runs/"+run.ResultID))
-	ask(ctx, t, chromedp.Poll[bool](`document.querySelector("[data-approval] code")?.textContent.startsWith("To whom? <script>")`, chromedp.WithPollingTimeout(time.Minute)))
+	ask(ctx, t, chromedp.Poll[bool](`document.querySelector("[data-approval] code")?.textContent.startsWith("To whom? <script>")`, often, chromedp.WithPollingTimeout(time.Minute)))
 	require.Equal(t, "Decline", ask(ctx, t, chromedp.Evaluate[string](`[...document.querySelectorAll("[data-approval] button")].map((b) => b.textContent).join()`)), "nothing is allowed by one click")
 	link := ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("[data-approval] a").href`))
 	ask(ctx, t, chromedp.Navigate(link))

@@ -157,7 +157,7 @@ Promise.all([
 		ctx, _ := browser(t)
 		signedIn(ctx, t, s, s.Anna)
 		ask(ctx, t, chromedp.Navigate(origin))
-		ask(ctx, t, chromedp.Poll[bool](`document.body?.dataset.done === "1" && document.readyState === "complete"`, chromedp.WithPollingTimeout(30*time.Second)))
+		ask(ctx, t, chromedp.Poll[bool](`document.body?.dataset.done === "1" && document.readyState === "complete"`, often, chromedp.WithPollingTimeout(30*time.Second)))
 		ask(ctx, t, chromedp.Navigate(s.URL+"/console/files"))
 		require.Equal(t, "/console/files", ask(ctx, t, chromedp.Evaluate[string]("location.pathname")), "the session has not ended")
 	}

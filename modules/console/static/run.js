@@ -8,7 +8,7 @@ const $ = (id) => document.getElementById(id);
 const root = $("run"), { base, version } = root.dataset, id = encodeURIComponent(root.dataset.run);
 const run = newRun(), url = new URL(location.href), events = [];
 const view = { state: url.searchParams.get("state") ?? "", line: url.searchParams.get("line") ?? "", text: "", from: 0, to: 0, follow: true, window: 10000, ended: false, goal: url.searchParams.get("call") ?? "" };
-let dirty = true, mapAt = 0, programsAsked = false, late = 0;
+let dirty = false, asked = false, mapAt = 0, programsAsked = false, late = 0;
 
 const box = $("list");
 const list = newList(box, $("rows"), $("cards"), { selected: (call) => keep("call", call), card });
@@ -29,14 +29,14 @@ follow(`/v1/action/${id}/events?version=${version}&detail=summary`, run, {
     if (answer !== "taken") return answer;
     if (events.length < 20000) events.push(data);
     if (event.call && !programsAsked && missesProgram()) askPrograms();
-    dirty = true;
+    touch();
     return event.event === "end" ? "end" : answer;
   },
   say(text, out) {
     put($("connection"), text);
     if (out) $("connection").append(" ", el("a", { href: `${base}/login?next=${encodeURIComponent(location.pathname + location.search)}`, textContent: "Sign in again" }));
   },
-  ended() { view.ended = true; dirty = true; if (run.status) document.querySelector("#abort")?.remove(); },
+  ended() { view.ended = true; touch(); if (run.status) document.querySelector("#abort")?.remove(); },
 });
 
 function passes(c) {
@@ -53,8 +53,13 @@ function time() {
   return [Math.max(run.begun || now - view.window, now - view.window), now];
 }
 
+// touch has the page drawn: a page on which nothing happens asks for no frames.
+function touch() { dirty = true; soon(); }
+function soon() { if (!asked) { asked = true; requestAnimationFrame(frame); } }
+
 let drawn = 0, before = 0;
 function frame(now) {
+  asked = false;
   const live = !view.ended && run.sums.running > 0;
   if ((dirty || live) && now - drawn >= 50) {
     drawn = now;
@@ -77,9 +82,9 @@ function frame(now) {
     document.body.dataset.seq = run.seen;
     document.body.dataset.status = run.status;
   }
-  requestAnimationFrame(frame);
+  if (dirty || live) soon();
 }
-requestAnimationFrame(frame);
+touch();
 new ResizeObserver(() => list.draw()).observe(box);
 box.addEventListener("scroll", () => {
   const end = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
@@ -156,7 +161,7 @@ async function askPrograms() {
     const answer = await fetch(`${base}/runs/${id}/programs?version=${version}`);
     if (!answer.ok) return;
     for (const p of await answer.json()) if (!document.querySelector(`[data-program="${CSS.escape(p.callId)}"]`)) program(p);
-    dirty = true;
+    touch();
   } finally { setTimeout(() => { programsAsked = false; if (missesProgram()) askPrograms(); }, 1000); }
 }
 function program(p) {
@@ -181,7 +186,7 @@ function only(line) {
   keep("line", line);
   $("unline").hidden = !line;
   put($("unline"), line ? `line ${line.slice(line.lastIndexOf(" ") + 1)} ×` : "");
-  dirty = true;
+  touch();
 }
 $("unline").addEventListener("click", () => only(""));
 only(view.line);
@@ -212,7 +217,7 @@ $("map").addEventListener("pointerup", (e) => {
   const [a, b] = [pulled, e.offsetX].sort((x, y) => x - y);
   pulled = null;
   if (b - a < 4) { view.from = view.to = 0; } else { view.from = from + a / width * length; view.to = from + b / width * length; }
-  dirty = true; mapAt = 0;
+  touch(); mapAt = 0;
 });
 
 // Cards load what they show when they are opened.
@@ -273,11 +278,11 @@ async function decide(callId, decision, say) {
   if (!answer.ok) { const said = await answer.json().catch(() => ({})); put(say, `${said.errMsg ?? "That did not work."} ${said.errDetail ?? ""}`); }
 }
 
-$("search").addEventListener("input", () => { view.text = $("search").value.toLowerCase(); dirty = true; });
+$("search").addEventListener("input", () => { view.text = $("search").value.toLowerCase(); touch(); });
 $("filter").value = view.state;
-function onlyState(state) { view.state = state; $("filter").value = state; keep("state", state); dirty = true; }
+function onlyState(state) { view.state = state; $("filter").value = state; keep("state", state); touch(); }
 $("filter").addEventListener("change", () => onlyState($("filter").value));
-$("follow").addEventListener("click", () => { view.follow = true; late = 0; dirty = true; });
+$("follow").addEventListener("click", () => { view.follow = true; late = 0; touch(); });
 
 function save(name, parts, type) {
   const a = el("a", { download: name, href: URL.createObjectURL(new Blob(parts, { type })) });
@@ -297,12 +302,12 @@ const keys = {
   o: () => list.selected() && list.toggle(list.selected()), Enter: () => list.selected() && list.toggle(list.selected()),
   f: () => onlyState(view.state === "failed" ? "" : "failed"),
   e: () => { const items = list.items(), now = items.findIndex((c) => c.callId === list.selected()); const next = items.find((c, i) => i > now && c.state === "failed"); if (next) { view.follow = false; list.to(next.callId); } },
-  "/": () => $("search").focus(), G: () => { view.follow = true; late = 0; box.scrollTop = box.scrollHeight; dirty = true; },
-  "[": () => { view.window = Math.max(1000, view.window / 2); dirty = true; }, "]": () => { view.window = Math.min(600000, view.window * 2); dirty = true; },
+  "/": () => $("search").focus(), G: () => { view.follow = true; late = 0; box.scrollTop = box.scrollHeight; touch(); },
+  "[": () => { view.window = Math.max(1000, view.window / 2); touch(); }, "]": () => { view.window = Math.min(600000, view.window * 2); touch(); },
   c: () => copy("curl"), p: () => copy("python"), y: () => navigator.clipboard.writeText(location.href), r: () => $("replay")?.requestSubmit(),
   ".": () => { if ($("abort") && confirm("Abort this run?")) $("abort").requestSubmit(); },
   "?": () => $("keys").showModal(),
-  Escape: () => { if (!list.closeAll()) { only(""); onlyState(""); view.from = view.to = 0; $("search").value = view.text = ""; dirty = true; } },
+  Escape: () => { if (!list.closeAll()) { only(""); onlyState(""); view.from = view.to = 0; $("search").value = view.text = ""; touch(); } },
 };
 $("replay")?.addEventListener("submit", (e) => { if (run.sums.calls && !confirm(`The program makes its ${run.sums.calls} calls again. What they change, they change again. Replay?`)) e.preventDefault(); });
 document.addEventListener("keydown", (e) => {
