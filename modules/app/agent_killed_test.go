@@ -89,7 +89,7 @@ func TestRunsOutliveKilledProcesses(t *testing.T) {
 			require.Eventually(t, func() bool {
 				s.decideSome(1000)
 				return n(`SELECT count(*) FROM action_results WHERE status NOT IN ('finish', 'error', 'failed')`) == 0
-			}, 3*time.Minute, 100*time.Millisecond)
+			}, 3*time.Minute, 500*time.Millisecond)
 
 			finished := n(`SELECT count(*) FROM action_results WHERE status = 'finish'`)
 			t.Logf("%d of %d runs finished", finished, tasks)

@@ -58,7 +58,7 @@ func TestTheTypeScriptClient(t *testing.T) {
 		return string(out)
 	}
 	run(client, filepath.Join(tools, ".bin", "openapi-typescript"), document, "--output", "src/api.ts")
-	run(client, filepath.Join(tools, ".bin", "tsc"), "-p", ".")
+	run(client, filepath.Join(tools, ".bin", "tsc"), "-p", ".", "--skipLibCheck") // the compiler's own declarations
 	t.Log(run(client, "node", "--test", "--test-timeout=60000", "tests/"))
 
 	user := t.TempDir()

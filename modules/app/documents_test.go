@@ -130,9 +130,9 @@ func TestFailuresOfToolsAreDocumented(t *testing.T) {
 
 // fieldsOf are the names in YAML, or in JSON where it has no other, of the
 // fields of a type. Types are found by name, in whatever file they are.
-func fieldsOf(t *testing.T, folder, name string) (list []string) {
+func fieldsOf(t *testing.T, files []source, folder, name string) (list []string) {
 	t.Helper()
-	for _, s := range sources(t) {
+	for _, s := range files {
 		if s.test() || !strings.HasPrefix(filepath.ToSlash(s.pkg), folder) {
 			continue
 		}
@@ -175,7 +175,7 @@ func tags(of *ast.StructType) (list []string) {
 func TestFieldsOfToolsetFilesAreDocumented(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	document := guide(t, "docs/toolsets.md")
+	document, files := guide(t, "docs/toolsets.md"), sources(t)
 	for heading, of := range map[string]string{
 		"### A toolset": "modules/toolset spec", "### Its credential": "modules/toolset credentialSpec", "### Its networks": "modules/toolset egressSpec",
 		"### A method": "modules/toolset methodSpec", "### Its adapter": "modules/toolset Adapter", "### A parameter": "modules/toolset Parameter", "### Its polling": "modules/toolset Polling",
@@ -187,7 +187,7 @@ func TestFieldsOfToolsetFilesAreDocumented(t *testing.T) {
 		folder, name, _ := strings.Cut(of, " ")
 		listed := firstColumn(section(t, document, heading))
 		slices.Sort(listed)
-		require.Equal(t, fieldsOf(t, folder, name), listed, "docs/toolsets.md, %s", heading)
+		require.Equal(t, fieldsOf(t, files, folder, name), listed, "docs/toolsets.md, %s", heading)
 	}
 }
 

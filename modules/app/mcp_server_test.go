@@ -436,9 +436,12 @@ print(len(await asyncio.gather(*(get_weather(city=c, days=1) for c in cities))))
 		})
 		require.NoError(t, err)
 		const allow, refuse, cancel = `{"action":"accept","content":{"decision":"allow"}}`, `{"action":"accept","content":{"decision":"refuse","reason":"no need"}}`, `{"action":"cancel"}`
+		answers := "[" + strings.Join([]string{allow, refuse, `{"action":"decline"}`, cancel, cancel}, ",") + "]"
 		for name, command := range clients {
-			for _, answers := range []string{"[" + strings.Join([]string{allow, refuse, `{"action":"decline"}`, cancel, cancel}, ",") + "]", ""} {
-				seen := drives(t, append(command, s.url+"/mcp", string(programs), answers), "KEY="+s.key)
+			// One client that can ask, and one that does not say so.
+			both := drives[[]seenByOthers](t, append(command, s.url+"/mcp", string(programs), "["+answers+",null]"), "KEY="+s.key)
+			require.Len(t, both, 2, name)
+			for i, seen := range both {
 				require.ElementsMatch(t, []string{"search_tools", "describe_tool", "run_code", "run_code_readonly", "resume_code"}, seen.Tools, name)
 				require.Equal(t, "5\n", seen.Results[0].Value.Stdout, name)
 				require.Equal(t, 5, seen.Results[0].Value.CallsMade, name)
@@ -456,7 +459,7 @@ print(len(await asyncio.gather(*(get_weather(city=c, days=1) for c in cities))))
 				}
 				require.Equal(t, want, seen.Version, name)
 				asking := seen.Results[3:]
-				if answers == "" { // it does not say that it can ask
+				if i == 1 {
 					require.Empty(t, seen.Asked, name)
 					s.pausedOnly(asking, name)
 					continue
@@ -500,12 +503,13 @@ type seenByOthers struct {
 }
 
 // drives runs a client that others wrote.
-func drives(t *testing.T, command []string, env ...string) (seen seenByOthers) {
+func drives[T any](t *testing.T, command []string, env ...string) (seen T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), env...)
+	// Nothing here is TLS; the clients in Python would parse every certificate of the system.
+	cmd.Env = append(append(os.Environ(), "SSL_CERT_DIR="+t.TempDir()), env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -220,7 +220,10 @@ func (c vendorClient) run(t *testing.T, jobs []vendorJob) map[string]vendorSeen 
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // clients wait for ten each time
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "JOBS=" + string(text), "STACKS=1"}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "JOBS=" + string(text), "STACKS=1",
+		"SSL_CERT_DIR=" + t.TempDir(), // nothing here is TLS; httpx would parse every certificate of the system for each conversation
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	t.Cleanup(func() {

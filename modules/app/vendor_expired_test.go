@@ -53,7 +53,7 @@ func TestVendorsOwnClientsComeTooLate(t *testing.T) {
 				return begun == 0 || strings.Contains(s.send(s.key, "GET", "/metrics", nil).raw, fmt.Sprintf(`portico_code_programs_total{cause="idle"} %d`+"\n", begun))
 			}
 			proxy.before = func(string) {
-				tick := time.NewTicker(10 * time.Millisecond)
+				tick := time.NewTicker(100 * time.Millisecond)
 				defer tick.Stop()
 				for !over() { // run ends it where that never comes
 					select {

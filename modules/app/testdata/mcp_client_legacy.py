@@ -10,22 +10,21 @@ from mcp.client.streamable_http import streamablehttp_client
 from mcp.types import ElicitResult
 
 PROGRAMS = json.loads(sys.argv[2])
-ANSWERS = json.loads(sys.argv[3] or "[]")  # none: it cannot ask
-seen = {"asked": [], "progress": []}
 
 
-async def ask(_context, params):
-    seen["asked"].append(params.message)
-    return ElicitResult(**ANSWERS[len(seen["asked"]) - 1])
+async def talk(answers):
+    """Does all that one client does; without answers it cannot ask."""
+    seen = {"asked": [], "progress": []}
 
+    async def ask(_context, params):
+        seen["asked"].append(params.message)
+        return ElicitResult(**answers[len(seen["asked"]) - 1])
 
-async def progress(_done, _total, message):
-    seen["progress"].append(message)
+    async def progress(_done, _total, message):
+        seen["progress"].append(message)
 
-
-async def main():
     async with streamablehttp_client(sys.argv[1], headers={"X-API-Key": os.environ["KEY"]}) as (read, write, _):
-        async with ClientSession(read, write, elicitation_callback=ask if ANSWERS else None) as client:
+        async with ClientSession(read, write, elicitation_callback=ask if answers else None) as client:
             seen["version"] = (await client.initialize()).protocolVersion
             seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
             seen["results"] = []
@@ -34,7 +33,11 @@ async def main():
                 seen["results"].append({"error": result.isError, "value": result.structuredContent, "text": result.content[0].text})
             run = seen["results"][0]["value"]["run"]
             seen["resource"] = (await client.read_resource(run)).contents[0].text
-    print(json.dumps(seen))
+    return seen
+
+
+async def main():
+    print(json.dumps([await talk(answers or []) for answers in json.loads(sys.argv[3])]))
 
 
 asyncio.run(main())
