@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -158,9 +157,12 @@ type API struct {
 	guard    *http.CrossOriginProtection
 	deps     Deps
 	engine   *gin.Engine
-	huma     huma.API
+	huma     huma.API             // has the document
+	complete func()               // adds every operation to it
 	routes   map[string]Operation // "METHOD /path/:name" → what is served there
 	folders  []below
+	// descriptions add one operation each.
+	descriptions []func()
 }
 
 var installGlobals sync.Once //nolint:gochecknoglobals // guards the libraries' own globals
@@ -198,17 +200,14 @@ func New(d Deps) *API {
 	if d.Spill != nil {
 		a.engine.Use(a.spill)
 	}
-	a.huma = huma.NewAPI(a.config(), adapter{a.engine})
+	a.huma = huma.NewAPI(a.config(), &served{})
+	a.complete = sync.OnceFunc(func() {
+		for _, describe := range a.descriptions {
+			describe()
+		}
+	})
 	a.serveDocument()
 	return a
-}
-
-// adapter routes the API library's operations.
-type adapter struct{ *gin.Engine }
-
-// Handle implements huma.Adapter.
-func (a adapter) Handle(op *huma.Operation, fn func(huma.Context)) {
-	handle(a.Engine, op.Method, op.Path, func(c *gin.Context) { fn(humagin.NewContext(op, c)) })
 }
 
 // handle adds a route. What answers GET answers HEAD with the same headers:

@@ -75,17 +75,23 @@ func (a *API) config() huma.Config {
 }
 
 // OpenAPI is the document of every operation, as JSON.
-func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }
+func (a *API) OpenAPI() ([]byte, error) { return a.document().MarshalJSON() }
+
+// document has every operation. Most processes are never asked for it, and making the
+// schemas of all operations takes longer than all else when one starts.
+func (a *API) document() *huma.OpenAPI {
+	a.complete()
+	return a.huma.OpenAPI()
+}
 
 // serveDocument adds the routes of the document, which is made when it is
 // first asked for.
 func (a *API) serveDocument() {
-	doc := a.huma.OpenAPI()
-	for path, render := range map[string]func() ([]byte, error){
-		"/openapi.json": doc.MarshalJSON, "/openapi-3.0.json": func() ([]byte, error) { return doc.Downgrade() },
-		"/openapi.yaml": doc.YAML, "/openapi-3.0.yaml": doc.DowngradeYAML,
+	for path, render := range map[string]func(doc *huma.OpenAPI) ([]byte, error){
+		"/openapi.json": (*huma.OpenAPI).MarshalJSON, "/openapi-3.0.json": (*huma.OpenAPI).Downgrade,
+		"/openapi.yaml": (*huma.OpenAPI).YAML, "/openapi-3.0.yaml": (*huma.OpenAPI).DowngradeYAML,
 	} {
-		text := sync.OnceValues(render)
+		text := sync.OnceValues(func() ([]byte, error) { return render(a.document()) })
 		handle(a.engine, http.MethodGet, path, func(c *gin.Context) {
 			b, err := text()
 			if err != nil {

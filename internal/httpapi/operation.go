@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -36,8 +34,7 @@ type answer[O any] struct{ Body Envelope[O] }
 // Register adds an operation. I is a struct whose fields carry huma's tags
 // (path, query, header, Body); O becomes the data of the envelope.
 func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who actor.Actor, in *I) (O, error)) {
-	a.allow(op)
-	huma.Register(a.huma, a.describe(op), func(ctx context.Context, in *I) (*answer[O], error) {
+	register(a, op, func(ctx context.Context, in *I) (*answer[O], error) {
 		who, _ := actor.From(ctx) // the zero actor on public operations
 		data, err := fn(ctx, who, in)
 		if err != nil {
@@ -45,14 +42,12 @@ func Register[I, O any](a *API, op Operation, fn func(ctx context.Context, who a
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data}}, nil
 	})
-	a.documented(op, reflect.TypeFor[I]())
 }
 
 // RegisterPlain adds an operation whose answer is not wrapped in the envelope:
 // docs/wire/refly.md#answers-and-errors.
 func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, who actor.Actor, in *I) (O, error)) {
-	a.allow(op)
-	huma.Register(a.huma, a.describe(op), func(ctx context.Context, in *I) (*plain[O], error) {
+	register(a, op, func(ctx context.Context, in *I) (*plain[O], error) {
 		who, _ := actor.From(ctx)
 		data, err := fn(ctx, who, in)
 		if err != nil {
@@ -60,7 +55,6 @@ func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, 
 		}
 		return &plain[O]{Body: data}, nil
 	})
-	a.documented(op, reflect.TypeFor[I]())
 }
 
 // Raw adds an operation that writes its own answer: streams and bytes. An
@@ -69,7 +63,7 @@ func RegisterPlain[I, O any](a *API, op Operation, fn func(ctx context.Context, 
 // r.PathValue.
 func (a *API) Raw(op Operation, fn func(w http.ResponseWriter, r *http.Request, who actor.Actor) error) {
 	a.allow(op)
-	a.documentRaw(op)
+	a.descriptions = append(a.descriptions, func() { a.documentRaw(op) })
 	for _, path := range append([]string{op.Path}, op.Aliases...) {
 		handle(a.engine, op.Method, path, func(c *gin.Context) {
 			for _, p := range c.Params {

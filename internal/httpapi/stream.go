@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"reflect"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,8 +23,7 @@ type Stream struct {
 // RegisterStream adds an operation whose data, described by O, may be a
 // stream: if there is one, it is written in O's place.
 func RegisterStream[I, O any](a *API, op Operation, fn func(ctx context.Context, who actor.Actor, in *I) (O, *Stream, error)) {
-	a.allow(op)
-	huma.Register(a.huma, a.describe(op), func(ctx context.Context, in *I) (*answer[O], error) {
+	register(a, op, func(ctx context.Context, in *I) (*answer[O], error) {
 		who, _ := actor.From(ctx)
 		data, stream, err := fn(ctx, who, in)
 		if err != nil {
@@ -33,7 +31,6 @@ func RegisterStream[I, O any](a *API, op Operation, fn func(ctx context.Context,
 		}
 		return &answer[O]{Body: Envelope[O]{Success: true, Data: data, stream: stream}}, nil
 	})
-	a.documented(op, reflect.TypeFor[I]())
 }
 
 // streamed is an answer that may be a stream.

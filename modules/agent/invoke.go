@@ -45,9 +45,17 @@ type invokeBody struct {
 }
 
 type askedInput struct {
-	Query         string   `json:"query,omitempty" maxLength:"200000" doc:"What the model is told"`
-	OriginalQuery string   `json:"originalQuery,omitempty" maxLength:"200000" doc:"What the user wrote, where it differs; recorded"`
-	Images        []string `json:"images,omitempty" maxItems:"100" doc:"Recorded; the model is not shown them, and the run has a warning if there are any"`
+	Query         string  `json:"query,omitempty" maxLength:"200000" doc:"What the model is told"`
+	OriginalQuery string  `json:"originalQuery,omitempty" maxLength:"200000" doc:"What the user wrote, where it differs; recorded"`
+	Images        []image `json:"images,omitempty" maxItems:"100" doc:"Recorded; the model is not shown them, and the run has a warning if there are any"`
+}
+
+// image is recorded as it came; null is as good as an empty one.
+type image string
+
+// Schema implements huma.SchemaProvider.
+func (image) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Nullable: true}
 }
 
 // target is what a run belongs to.
@@ -325,7 +333,7 @@ func (b invokeBody) keep(req *Request) error {
 type recordedInput struct {
 	Query         string              `json:"query"`
 	OriginalQuery string              `json:"originalQuery"`
-	Images        []string            `json:"images,omitempty"`
+	Images        []image             `json:"images,omitempty"`
 	Mode          string              `json:"mode,omitempty"`
 	ModelName     string              `json:"modelName,omitempty"`
 	Selected      map[string][]string `json:"selectedTools,omitempty"`

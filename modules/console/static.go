@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed static
@@ -25,8 +26,9 @@ type assets struct {
 }
 
 type asset struct {
-	media          string
-	plain, smaller []byte // smaller is compressed
+	media   string
+	plain   []byte
+	smaller func() ([]byte, error) // the same, compressed
 }
 
 // mediaOf is the type of a file; empty for one that has none. What the machine
@@ -60,12 +62,8 @@ func loadAssets(from fs.FS) (*assets, error) {
 		if err != nil {
 			return err
 		}
-		small, err := compressed(text)
-		if err != nil {
-			return err
-		}
 		_, _ = fmt.Fprintf(all, "%s %d\n%s", name, len(text), text) // a hash takes everything
-		a.files[name] = asset{kind, text, small}
+		a.files[name] = asset{kind, text, sync.OnceValues(func() ([]byte, error) { return compressed(text) })}
 		return nil
 	})
 	if err != nil {
@@ -103,8 +101,10 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Vary", "Accept-Encoding")
 	text := file.plain
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		text = file.smaller
+		if small, err := file.smaller(); err == nil { // as it is otherwise
+			h.Set("Content-Encoding", "gzip")
+			text = small
+		}
 	}
 	h.Set("Content-Length", fmt.Sprint(len(text)))
 	_, _ = w.Write(text) // a client that is gone

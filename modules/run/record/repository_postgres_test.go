@@ -143,34 +143,44 @@ func (w *world) exec(ctx context.Context, sql string, args ...any) error {
 // prepare writes what the call finds.
 func (w *world) prepare(t *testing.T, states []state) {
 	t.Helper()
-	insert := func(tx database.Tx, into string, args ...any) {
-		t.Helper()
-		places := "(?" + strings.Repeat(", ?", len(args)-1) + ")"
-		require.NoError(t, database.Unscoped(tx.Handle).Exec("INSERT INTO "+into+" VALUES "+places, args...).Error)
+	var tables []string // in the order in which they are filled
+	rows := map[string][]any{}
+	places := map[string][]string{}
+	insert := func(into string, args ...any) {
+		if rows[into] == nil {
+			tables = append(tables, into)
+		}
+		rows[into] = append(rows[into], args...)
+		places[into] = append(places[into], "(?"+strings.Repeat(", ?", len(args)-1)+")")
 	}
 	const call = "tool_call_results (call_id, uid, result_id, toolset_id, tool_name, input, output, status, lease_owner, lease_expires_at, deleted_at, idempotency_key, request_hash, created_at, updated_at)"
+	for _, s := range states {
+		insert("users (uid, name)", s.uid(), s.uid())
+		for i, l := range s.lots {
+			insert("credit_recharges (recharge_id, uid, amount, balance, enabled, expires_at, updated_at)",
+				fmt.Sprint("r-", s.n, "-", i), s.uid(), 50*money.Credit, l.balance, l.enabled, w.now.Add(l.left), w.now)
+		}
+		if s.plus != "" {
+			insert("subscriptions (subscription_id, lookup_key, plan_type, uid, status, created_at)", s.uid(), s.plus, "plus", s.uid(), "active", w.now.Add(-s.plusSince))
+		}
+		if s.runStatus != "" {
+			insert("action_results (result_id, uid, status, event_seq)", s.result(), s.uid(), s.runStatus, 7)
+		}
+		if s.parent != "" && s.parent != "missing" {
+			status, deleted := s.parent, (*time.Time)(nil)
+			if status == "deleted" {
+				status, deleted = "executing", &w.now
+			}
+			insert(call, fmt.Sprint("p-", s.n), s.uid(), s.result(), "builtin", "execute_code", "{}", "{}", status, s.owner, w.now.Add(s.ownerEnds), deleted, nil, nil, w.now, w.now)
+		}
+		if s.seen != "" && s.key != "" {
+			insert(call, fmt.Sprint("seen-", s.n), s.uid(), run.NoResult, "demo", "t", "{}", `{"status":"success"}`, s.seen, nil, nil, nil, s.key, "hash", w.now, w.now)
+		}
+	}
 	require.NoError(t, w.db.InTx(t.Context(), func(tx database.Tx) error {
-		for _, s := range states {
-			insert(tx, "users (uid, name)", s.uid(), s.uid())
-			for i, l := range s.lots {
-				insert(tx, "credit_recharges (recharge_id, uid, amount, balance, enabled, expires_at, updated_at)",
-					fmt.Sprint("r-", s.n, "-", i), s.uid(), 50*money.Credit, l.balance, l.enabled, w.now.Add(l.left), w.now)
-			}
-			if s.plus != "" {
-				insert(tx, "subscriptions (subscription_id, lookup_key, plan_type, uid, status, created_at)", s.uid(), s.plus, "plus", s.uid(), "active", w.now.Add(-s.plusSince))
-			}
-			if s.runStatus != "" {
-				insert(tx, "action_results (result_id, uid, status, event_seq)", s.result(), s.uid(), s.runStatus, 7)
-			}
-			if s.parent != "" && s.parent != "missing" {
-				status, deleted := s.parent, (*time.Time)(nil)
-				if status == "deleted" {
-					status, deleted = "executing", &w.now
-				}
-				insert(tx, call, fmt.Sprint("p-", s.n), s.uid(), s.result(), "builtin", "execute_code", "{}", "{}", status, s.owner, w.now.Add(s.ownerEnds), deleted, nil, nil, w.now, w.now)
-			}
-			if s.seen != "" && s.key != "" {
-				insert(tx, call, fmt.Sprint("seen-", s.n), s.uid(), run.NoResult, "demo", "t", "{}", `{"status":"success"}`, s.seen, nil, nil, nil, s.key, "hash", w.now, w.now)
+		for _, into := range tables {
+			if err := database.Unscoped(tx.Handle).Exec("INSERT INTO "+into+" VALUES "+strings.Join(places[into], ", "), rows[into]...).Error; err != nil {
+				return err
 			}
 		}
 		return nil
