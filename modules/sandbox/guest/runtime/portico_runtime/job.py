@@ -6,10 +6,11 @@ import importlib
 import json
 import os
 import resource
-import shutil
 import socket
 import struct
 import sys
+
+from portico_runtime import fonts
 
 CONTROL = 3
 WORK = "/mnt/data"
@@ -22,7 +23,7 @@ def prepare(modules):
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["OMP_NUM_THREADS"] = "1"
     if any(name.startswith("matplotlib") for name in modules):
-        list_fonts()
+        fonts.list_fonts()
         modules = [*modules, "portico_figures"]
     # Nearly all that is made now stays: to look for what does not takes longer
     # than it would save, now and in each program.
@@ -34,12 +35,6 @@ def prepare(modules):
     sys.modules["portico_runtime.program"].prepare()
     gc.freeze()
     gc.enable()
-
-
-def list_fonts():
-    """Put matplotlib's list of fonts into a folder that it can write to."""
-    if not os.path.isdir("/tmp/.matplotlib"):
-        shutil.copytree("/opt/portico/matplotlib", "/tmp/.matplotlib", copy_function=shutil.copyfile)
 
 
 # With all that they import.

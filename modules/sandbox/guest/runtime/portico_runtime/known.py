@@ -5,6 +5,8 @@ import importlib
 import sys
 import types
 
+from portico_runtime import fonts
+
 _MODULES = {
     "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "pa": "pyarrow",
     **{name: name for name in (
@@ -60,9 +62,7 @@ class _Module(types.ModuleType):
 def _load(wanted):
     name, module = _inside(wanted, "__dict__")["_portico"]
     if module.startswith("matplotlib"):
-        from portico_runtime import job
-
-        job.list_fonts()
+        fonts.list_fonts()
     found = importlib.import_module(module)
     program = vars(sys.modules["__main__"])
     if program.get(name) is wanted:

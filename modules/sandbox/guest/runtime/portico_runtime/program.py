@@ -12,8 +12,7 @@ import sys
 import threading
 import types
 
-import portico_runtime.job
-from portico_runtime import calls, catalog, channel, errors, known, package, pending, rewrite, trace
+from portico_runtime import calls, catalog, channel, errors, fonts, known, package, pending, rewrite, trace
 from portico_runtime.trace import PROGRAM
 
 
@@ -66,7 +65,7 @@ def load(job):
     threading.stack_size(job["thread_stack"])
     sys.argv = [PROGRAM, *(job["args"] or [])]
     if any(word in job["code"] for word in ("matplotlib", "plt", "plot", "seaborn")):
-        portico_runtime.job.list_fonts()
+        fonts.list_fonts()
     if job["channel"]:
         channel.current = channel.Channel(3)
 
