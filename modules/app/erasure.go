@@ -7,7 +7,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/modules/erasure"
+	"github.com/portico-run/portico/modules/account/erasure"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/tool/approval"
 )

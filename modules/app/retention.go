@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/telemetry"
-	"github.com/portico-run/portico/modules/retention"
-	"github.com/portico-run/portico/modules/retention/holdings"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/run/retention"
+	"github.com/portico-run/portico/modules/run/retention/holdings"
 )
 
 // retain wires what deletes what is kept no longer.

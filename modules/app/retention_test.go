@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/testenv"
-	"github.com/portico-run/portico/modules/retention/holdings"
+	"github.com/portico-run/portico/modules/run/retention/holdings"
 )
 
 // What is kept no longer is gone for every reader, and none of them fails for it: first

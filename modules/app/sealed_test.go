@@ -21,7 +21,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/secretbox"
 	"github.com/portico-run/portico/internal/testenv"
-	"github.com/portico-run/portico/modules/sealed"
+	"github.com/portico-run/portico/modules/toolset/sealed"
 )
 
 // sealers are the files that seal something with the encryption key, with the columns
@@ -51,7 +51,7 @@ func TestEverySealedColumnIsRotated(t *testing.T) {
 	t.Parallel()
 	found, listed := map[string]bool{}, map[string]bool{}
 	for _, s := range sources(t) {
-		if s.test() || s.pkg == "internal/secretbox" || s.pkg == "modules/sealed" {
+		if s.test() || s.pkg == "internal/secretbox" || s.pkg == "modules/toolset/sealed" {
 			continue
 		}
 		ast.Inspect(s.File, func(n ast.Node) bool {

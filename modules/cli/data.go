@@ -10,7 +10,7 @@ import (
 
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
-	"github.com/portico-run/portico/modules/retention"
+	"github.com/portico-run/portico/modules/run/retention"
 )
 
 type keptBody struct {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
-	"github.com/portico-run/portico/modules/sealed"
+	"github.com/portico-run/portico/modules/toolset/sealed"
 )
 
 // sealedBody is what was found in a column of sealed values.

@@ -12,7 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/drive"
-	"github.com/portico-run/portico/modules/retention/holdings"
+	"github.com/portico-run/portico/modules/run/retention/holdings"
 )
 
 // leaving counts the objects of a user that are on their way out.

@@ -13,10 +13,10 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/discard"
 	"github.com/portico-run/portico/internal/objectstore"
-	"github.com/portico-run/portico/modules/retention/holdings"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/erase"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/run/retention/holdings"
 )
 
 // storage deletes what it is let delete.

@@ -53,7 +53,7 @@ func TestEveryIndexIsUsedAndNoQueryReadsTheWholeTable(t *testing.T) {
 	var unused []string
 	require.NoError(t, database.Unscoped(db.Read(t.Context())).
 		Raw("SELECT indexrelname FROM pg_stat_user_indexes WHERE relname = 'tool_call_results' AND idx_scan = 0").Scan(&unused).Error)
-	// One is for what is kept no longer: modules/retention asks with it.
+	// One is for what is kept no longer: modules/run/retention asks with it.
 	require.Equal(t, []string{"tool_call_results_outside_idx"}, unused, "indexes that no query uses")
 }
 

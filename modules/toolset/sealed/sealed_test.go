@@ -12,7 +12,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/secretbox"
-	"github.com/portico-run/portico/modules/sealed"
+	"github.com/portico-run/portico/modules/toolset/sealed"
 )
 
 var first, second, third = strings.Repeat("0a", 32), strings.Repeat("0b", 32), strings.Repeat("0c", 32)

@@ -16,7 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/objectstore"
-	"github.com/portico-run/portico/modules/erasure"
+	"github.com/portico-run/portico/modules/account/erasure"
 )
 
 // admin erases, anna is erased, ben stays.

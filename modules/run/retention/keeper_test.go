@@ -16,10 +16,10 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/billing/report"
-	"github.com/portico-run/portico/modules/retention"
-	"github.com/portico-run/portico/modules/retention/holdings"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/run/retention"
+	"github.com/portico-run/portico/modules/run/retention/holdings"
 )
 
 const day = 24 * time.Hour

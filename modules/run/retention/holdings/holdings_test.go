@@ -11,7 +11,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/objectstore"
-	"github.com/portico-run/portico/modules/retention/holdings"
+	"github.com/portico-run/portico/modules/run/retention/holdings"
 )
 
 // What a row names and nobody stored is missing, and what nobody names is orphaned, but
