@@ -5,6 +5,7 @@ package openapi_test
 import (
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/connector/rest/openapi"
 )
 
-// A document of 5 MB is imported in ten seconds of the processor and 300 MiB.
+// A document of 5 MB is imported in fifteen seconds of the processor and 300 MiB.
 func TestLargeDocumentIsBounded(t *testing.T) { //nolint:paralleltest // it looks at the memory of the process
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as the program has it
 	text, size := document(t, 4200)
@@ -21,15 +22,25 @@ func TestLargeDocumentIsBounded(t *testing.T) { //nolint:paralleltest // it look
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	start := processor(t)
 	made, err := openapi.Convert(t.Context(), text, openapi.Options{Key: "pets", Price: "1"})
 	require.NoError(t, err)
 	runtime.ReadMemStats(&after)
-	t.Logf("%d bytes: %s, %d MiB more of the system", size, time.Since(start), (after.Sys-before.Sys)>>20)
-	require.Less(t, time.Since(start), 30*time.Second)
+	took := processor(t) - start
+	t.Logf("%d bytes: %s of the processor, %d MiB more of the system", size, took, (after.Sys-before.Sys)>>20)
+	require.Less(t, took, 15*time.Second)
 	require.Less(t, after.Sys-before.Sys, uint64(300<<20))
 	require.Less(t, len(made.File), 2*size)
 	require.Equal(t, 4200, made.Methods)
+}
+
+// processor is how much of it this process has used, which does not depend on how busy
+// the machine is.
+func processor(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // What an import takes and stores grows with the document, not with how often
