@@ -170,7 +170,8 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 }
 
 // A program of a process that was killed is lost when the lease of that process is over,
-// and not before, whoever has its address meanwhile.
+// and not before, whoever has its address meanwhile. So is the answer of one that had
+// ended.
 func TestProgramsOfAKilledProcess(t *testing.T) {
 	testenv.Slow(t, "three whole servers at work")
 	t.Parallel()
@@ -183,6 +184,9 @@ func TestProgramsOfAKilledProcess(t *testing.T) {
 	require.Equal(t, "tool_call_required", e.Status, "%+v", e)
 	e = s.code("/exec/programmatic", continuing(e))
 	require.Equal(t, "tool_call_required", e.Status, "%+v", e)
+	// Of this one, the last answer gets lost.
+	last := there.code("/exec/programmatic", map[string]any{"code": "await ask()", "tools": tools("ask")})
+	require.Equal(t, http.StatusOK, there.code("/exec/programmatic", continuing(last)).code)
 	require.NoError(t, victim.cmd.Process.Kill())
 	require.Error(t, victim.cmd.Wait())
 
@@ -199,6 +203,9 @@ func TestProgramsOfAKilledProcess(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, got.code, "%+v", got)
 		require.Contains(t, got.Error, "Execution was lost")
 		require.Contains(t, got.Message, "Run the program again")
+		got = s.code("/exec/programmatic", continuing(last))
+		require.Equal(t, http.StatusNotFound, got.code, "%+v", got)
+		require.Contains(t, got.Message, "It has ended (completed), and its answer was lost with the server process. Find out what it has done")
 	}
 	require.Equal(t, "ok\n", strings.ToLower(heir.code("/exec", map[string]any{"lang": "py", "code": "print('ok')"}).Stdout))
 }

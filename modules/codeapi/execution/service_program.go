@@ -345,6 +345,8 @@ func (s *Service) gone(ctx context.Context, a actor.Actor, k ticket, dead bool) 
 		return ErrLost.Do("Run the program again.")
 	case row.Status == statusOpen && s.peers != nil && row.Owner != s.settings.Owner:
 		return s.elsewhere(a, k, row.Owner) // a token of a version that named no process
+	case dead:
+		return ErrGone.Do("It has ended (" + row.Status + "), and its answer was lost with the server process. Find out what it has done before you run it again.")
 	case row.Status == statusOpen:
 		return ErrElsewhere.Do("Send it to the address that answered the first request. If nothing answers there any more, run the program again.")
 	}
