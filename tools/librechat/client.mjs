@@ -9,14 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const [modules, generation, base, key, header = "Authorization"] = process.argv.slice(2);
 process.env.LIBRECHAT_CODE_BASEURL = generation === "3.1" ? base.replace("http://", `http://${key}@`) : base;
 const require = createRequire(`${modules}/`);
-// What its index exports, from the files themselves: the index loads the clients of all
-// vendors of models, too, which takes seconds.
-const tools = `${modules}/agents-${generation}/dist/cjs/tools`;
-const agents = {
-  ...require(`${tools}/ProgrammaticToolCalling.cjs`),
-  ...require(`${tools}/CodeExecutor.cjs`),
-  ...(generation === "3.0" ? {} : require(`${tools}/BashProgrammaticToolCalling.cjs`)),
-};
+const agents = require(`agents-${generation}`);
 
 const authHeaders = { [header]: header === "Authorization" ? `Bearer ${key}` : key };
 const credentials = {
