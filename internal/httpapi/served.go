@@ -36,8 +36,8 @@ func register[I, O any](a *API, op Operation, fn func(ctx context.Context, in *I
 	})
 }
 
-// served is one operation of the API library, which its routes are added for here and
-// not by the library.
+// served is what the API library takes for its router. It keeps the handler of its one
+// operation; register adds the route.
 type served struct {
 	op *huma.Operation
 	fn func(huma.Context)

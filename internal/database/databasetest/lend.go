@@ -72,14 +72,14 @@ func hold(t *testing.T) *lent {
 	holder := connect(t, server(t))
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("test_%s_%d", hash, n)
-		var free, made bool
+		var free bool
 		if err := holder.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name).Scan(&free); err != nil {
 			t.Fatal(err)
 		}
 		if !free {
 			continue
 		}
-		if made = exists(t, holder, name); made {
+		if exists(t, holder, name) {
 			l := &lent{name: name, holder: holder, inside: connect(t, withDatabase(t, name))}
 			if l.asNew(t) {
 				return l
