@@ -102,7 +102,11 @@ func (c *client) close() error {
 	}
 	conn := c.conn
 	c.conn = nil
-	return conn.Close()
+	// Who gave up while the answer came has closed it already.
+	if err := conn.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // dial connects, signs in, and chooses the database.

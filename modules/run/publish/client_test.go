@@ -71,6 +71,22 @@ func TestRedisIsAskedAsItsUser(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGPASS")
 }
 
+// A question that is given up while its answer comes leaves a closed connection:
+// the next one gets another, and the end is none the worse.
+func TestAClosedConnectionIsNoFailure(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, "")
+	c, err := publish.NewClient(r.URL())
+	require.NoError(t, err)
+	for range 2 {
+		_, err = c.Eval(t.Context(), addOne, []string{"n"}, []string{"1"})
+		require.NoError(t, err)
+		require.NoError(t, c.GiveUp())
+	}
+	require.NoError(t, c.Close())
+	require.Equal(t, "2", r.Client.Get(t.Context(), "n").Val())
+}
+
 // The text of a script is sent once; a Redis that forgot it, or closed the
 // connection meanwhile, costs nothing.
 func TestConnectionsThatDiedAreMadeAnew(t *testing.T) {

@@ -36,5 +36,9 @@ func (c *Client) Eval(ctx context.Context, script string, keys, args []string) (
 // Trust makes it take certificates of an authority.
 func (c *Client) Trust(roots *x509.CertPool) { c.at.tls.RootCAs = roots }
 
+// GiveUp closes the connection as a question does whose time ends while the answer
+// comes.
+func (c *Client) GiveUp() error { return c.conn.Close() }
+
 // Close ends its connection.
 func (c *Client) Close() error { return c.close() }
