@@ -215,7 +215,7 @@ func TestGrantIsIdempotent(t *testing.T) {
 			t.Errorf("the same id for another user: %v", err)
 		}
 		for _, bad := range []billing.Recharge{
-			{Amount: credit, ExpiresAt: r.ExpiresAt}, {ID: "x", ExpiresAt: r.ExpiresAt}, {ID: "x", Amount: credit, ExpiresAt: database.Now()},
+			{Amount: credit, ExpiresAt: r.ExpiresAt}, {ID: "x", ExpiresAt: r.ExpiresAt}, {ID: "x", Amount: credit, ExpiresAt: database.Now().Add(-time.Minute)},
 		} {
 			if err := s.Grant(t.Context(), a.UID, bad); !errors.Is(err, billing.ErrBadRecharge) {
 				t.Errorf("%+v: %v", bad, err)
