@@ -16,10 +16,16 @@ const EnvSlow = "PORTICO_TEST_SLOW"
 // for some tests by name. why says what takes long.
 func Slow(t testing.TB, why string) {
 	t.Helper()
-	named := flag.Lookup("test.run").Value.String() != ""
-	if os.Getenv("CI") == "" && os.Getenv(EnvSlow) == "" && !named {
+	if !Thorough() {
 		t.Skipf("slow (%s): make test runs it, and so do -run with its name and %s=1", why, EnvSlow)
 	}
+}
+
+// Thorough reports whether slow tests run. A test of many random cases makes do
+// with some of them where they do not.
+func Thorough() bool {
+	named := flag.Lookup("test.run").Value.String() != ""
+	return named || os.Getenv("CI") != "" || os.Getenv(EnvSlow) != ""
 }
 
 // Need returns the value of a variable that names something on this machine:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/ptc"
 )
 
@@ -29,6 +30,7 @@ func (s *instance) read(key, method, path string, body any) map[string]any {
 // Every route below /v1/admin/ is closed to whoever is no administrator, and what
 // an administrator asks is in the audit log, with all that was asked for.
 func TestRoutesForAdministratorsAreClosedAndRecorded(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		anna := s.another("anna")
@@ -92,6 +94,7 @@ func TestAdministratorsSeeEveryStepOfADecision(t *testing.T) {
 // Administrators see that a run was, and nothing that its user, its model or its
 // program wrote.
 func TestAdministratorsSeeRunsWithoutWhatWasSaid(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		anna := s.another("anna")
@@ -156,6 +159,7 @@ func TestUsersSeeWhatTheyUseOfTheirLimits(t *testing.T) {
 
 // The sandbox and the state of the process are what they are.
 func TestAdministratorsSeeTheSandboxAndTheProcess(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	s.run(map[string]any{"code": "print(1)"})

@@ -24,6 +24,7 @@ func programCall(t *testing.T, name, code string) string {
 // With PTC_MODE=on and nothing else set, a run of one tool writes code: the
 // shipped configuration never falls back.
 func TestPTCOnMeansOn(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: [execute_code, "tool_0("]

@@ -172,6 +172,7 @@ func TestInterpreter(t *testing.T) {
 
 // Where PTC is off, the interpreter is plain Python: it reaches no tool.
 func TestInterpreterWithoutTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: ["It has no tools"]
@@ -263,6 +264,7 @@ func (s *instance) apply(t *testing.T, files map[string]string) {
 // are called plainly, and the run says so; of many tools it is the other way.
 // Tools that code comes first for keep it. The explanation names the check.
 func TestBreakEven(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	model, env := script(t, `
 - expect: [few_tool_0]
@@ -315,6 +317,7 @@ func TestBreakEven(t *testing.T) {
 // an ordinary one in a toolset. The number of schemas does not grow with the
 // tools.
 func TestCallersAreEnforced(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	const tools = `
   - {name: complete, description: Ends the work., endpoint: /cities, method: GET, request: {type: object, properties: {}}}

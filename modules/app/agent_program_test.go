@@ -98,6 +98,7 @@ func TestProgramsOfOneCanvasDoNotOverwriteEachOther(t *testing.T) {
 
 // A request may narrow the policy, and may insist on it; it never widens it.
 func TestRequestsNarrowThePolicy(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: [server_github__list]

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,11 +74,13 @@ func (s source) place(n ast.Node) string {
 	return s.path + ":" + strconv.Itoa(s.files.Position(n.Pos()).Line)
 }
 
-func sources(t *testing.T) []source {
-	t.Helper()
+// tree is read once for all tests: none of them changes what it is given.
+var tree = sync.OnceValues(readTree)
+
+func readTree() ([]source, error) {
 	var list []source
 	fset := token.NewFileSet()
-	require.NoError(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -94,7 +97,14 @@ func sources(t *testing.T) []source {
 		rel, err := filepath.Rel(root, path)
 		list = append(list, source{path: rel, pkg: filepath.Dir(rel), File: file, files: fset})
 		return err
-	}))
+	})
+	return list, err
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	list, err := tree()
+	require.NoError(t, err)
 	require.Greater(t, len(list), 100)
 	return list
 }

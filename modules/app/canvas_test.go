@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // A canvas says what is in it, is renamed by its owner, and is deleted with its
 // files, but not by accident and not while somebody works in it.
 func TestACanvasIsReadRenamedAndDeletedWithItsFiles(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		ben := s.another("ben")
@@ -49,6 +52,7 @@ func TestACanvasIsReadRenamedAndDeletedWithItsFiles(t *testing.T) {
 
 // The beginning of a file is shown as what it is, as data and never as a page.
 func TestFilesArePreviewed(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
 		id := s.canvas("files")

@@ -775,6 +775,7 @@ func TestManyPausedPrograms(t *testing.T) {
 }
 
 func TestTooManyPausedPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_MAX_PAUSED=1")
 	program := map[string]any{"code": "await ask()", "tools": tools("ask")}

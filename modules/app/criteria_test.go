@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/knowledge"
 	reading "github.com/portico-run/portico/modules/knowledge/read"
 )
@@ -19,6 +20,7 @@ import (
 // One program uses every function of the knowledge store beside the question to
 // a model; what is unknown or not marked is refused, also when it is called by hand.
 func TestOneProgramUsesAllPlainFunctions(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `<html><head><title>Keys</title></head><body><main><h1>Keys</h1><p>A key is <b>revoked</b> at once.</p></main></body></html>`)

@@ -66,6 +66,7 @@ func TestTheDocumentShowsAnExampleOfEverything(t *testing.T) {
 
 // An empty required parameter counts as a missing one: the document says so.
 func TestRequiredParametersAreNotEmpty(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	for _, op := range operations(document(t, s)) {
@@ -80,6 +81,7 @@ func TestRequiredParametersAreNotEmpty(t *testing.T) {
 // The events of a run in which everything happens, and those of the golden
 // files, are as the document says.
 func TestEventsAreAsDocumented(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - output: [`+programCall(t, "execute_code", "from refly_tools.demo import Demo\nprint(Demo.wait(file_name_title='x', ms=1))")+`]
@@ -158,6 +160,7 @@ func TestHEADOfAStreamEnds(t *testing.T) {
 }
 
 func TestTheRootLeadsSomewhere(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	page := s.send("", "GET", "/", nil, "Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")

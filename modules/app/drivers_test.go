@@ -55,8 +55,9 @@ help(int)`})
 // The strict driver satisfies a production server that asks for the highest
 // level of isolation; cli_test.go shows that the default one does not.
 func TestProductionWithKernelIsolation(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_DRIVER=gvisor", "SANDBOX_RUNSC="+os.Getenv("PORTICO_RUNSC"),
+	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_DRIVER=gvisor", "SANDBOX_RUNSC="+testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it"),
 		"PORTICO_MODE=production", "SANDBOX_ISOLATION=kernel")
 	require.Equal(t, "on\n", s.run(map[string]any{"code": "print('on')"}).Stdout)
 }

@@ -80,6 +80,7 @@ func TestProgramsWithoutASandbox(t *testing.T) {
 // A Markdown fence around the code is no part of it, on any surface; lines are
 // those of the code.
 func TestFencesAroundCode(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	const code = "```python\nprint('in')\n1/0\n```"

@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // Programs read pages, and load files of their canvas and of opened folders into
 // variables, in any of their functions, awaited or not.
 func TestProgramsReadPagesAndLoadFiles(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/private" {

@@ -16,6 +16,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/program/flat"
 	"github.com/portico-run/portico/modules/tool/function"
@@ -157,6 +158,7 @@ Oslo
 // is not marked is refused however it is asked for. Each call is recorded, and a
 // model is billed once for each of its answers.
 func TestPlainFunctionsInPrograms(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	withFunctions(t, func(t *testing.T, s *instance) {
 		o := s.run(map[string]any{"code": flatProgram})
@@ -185,6 +187,7 @@ func TestPlainFunctionsInPrograms(t *testing.T) {
 
 // Over HTTP, with the key of a user, or with that of a program that executes.
 func TestPlainFunctionsOverHTTP(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	withFunctions(t, func(t *testing.T, s *instance) {
 		for _, c := range []struct {
@@ -229,6 +232,7 @@ func TestPlainFunctionsOverHTTP(t *testing.T) {
 // Where plain functions are switched off, and where no model is named, llm_query
 // and its text are what they were, and the rest is refused.
 func TestPlainFunctionsSwitchedOff(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	on := serveOptions(t, environ(t, databasetest.URL(t, database.SQLite), answering(t)...), app.Options{Functions: knowing()})
 	off := serveOptions(t, environ(t, databasetest.URL(t, database.SQLite), append(answering(t), "FLAT_TOOLS=false")...), app.Options{Functions: knowing()})
@@ -255,6 +259,7 @@ func TestPlainFunctionsSwitchedOff(t *testing.T) {
 // The text for sandboxes of others needs Python alone, holds no key, and calls
 // back to where it was told that the server is.
 func TestStubsInAPlainPython(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	withFunctions(t, func(t *testing.T, s *instance) {
 		got := s.send(s.key, "GET", "/v1/sandbox/stubs?callbackUrl="+s.url, nil)
@@ -321,6 +326,7 @@ func TestWhatCannotBeMarked(t *testing.T) {
 // A model that writes code reads the lines of plain functions, and its programs
 // have them as they are written there.
 func TestAgentsAreToldOfPlainFunctions(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	model, env := script(t, `
 - output: [`+programCall(t, "execute_code", "print(search_knowledge('auth', 5), get_weather('Oslo', 1)['city'])")+`]
@@ -343,6 +349,7 @@ func TestAgentsAreToldOfPlainFunctions(t *testing.T) {
 // A cell of a persistent interpreter keeps what an earlier one defined in place
 // of a plain function.
 func TestOwnFunctionsStayInInterpreters(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	model, env := script(t, `
 - output: [{call: {name: python_repl, arguments: {code: "print(search_knowledge('a')[:9])\ndef fetch_url(u): return 'mine'", reset: null, timeout: null}}}]
@@ -361,6 +368,7 @@ func TestOwnFunctionsStayInInterpreters(t *testing.T) {
 // A function that code may not call is refused on the road of all tools, too.
 // People and scripts call it there, as a tool of the server.
 func TestUnmarkedFunctionsAreRefusedEverywhere(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serveOptions(t, environ(t, databasetest.URL(t, database.SQLite)), app.Options{Functions: knowing()})
 	o := s.run(map[string]any{"code": `

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 const shopDefinitions = `
@@ -117,6 +118,7 @@ func graphqlShop(t *testing.T) (url string, requests *atomic.Int64) {
 // A GraphQL API becomes a toolset that works: its schema is asked for, loaded by
 // one command, and called from Python.
 func TestGraphQLAPIsBecomeTools(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	api, requests := graphqlShop(t)
 	url := databasetest.URL(t, database.SQLite)

@@ -117,6 +117,7 @@ func TestSignedTokensOfEachAlgorithm(t *testing.T) {
 // Where nobody configured a key, the answer says what is missing, also where
 // callers without a credential are let in.
 func TestSignedTokensWithoutAKey(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, auth := range []string{"true", "false"} {
 		s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_AUTH="+auth)
@@ -143,6 +144,7 @@ func TestSignedTokensWithoutAKey(t *testing.T) {
 }
 
 func TestTwoCredentialsAtOnce(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))
@@ -160,6 +162,7 @@ func TestTwoCredentialsAtOnce(t *testing.T) {
 
 // A host may only name the machine that it signed for.
 func TestWorkerOfTheToken(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	ed := hosttokentest.New(t, defaultKeyID)
 	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_JWT_PUBLIC_KEY="+oneLine(ed.Public(t)))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // judged is a server that answers only what its OpenAPI document allows, and
@@ -101,6 +102,7 @@ func answerAs(w http.ResponseWriter, operation string) {
 // Every operation of a document with all kinds of parameters and bodies is
 // called by a program, and each request is one that the document allows.
 func TestImportedOperationsSendWhatTheirDocumentSays(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	j, document := judge(t, "../connector/rest/openapi/testdata/kinds.yaml")
 	url := databasetest.URL(t, database.SQLite)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 )
 
 // pets is an API with its OpenAPI document, which answers what it was asked.
@@ -43,6 +44,7 @@ func pets(t *testing.T) *httptest.Server {
 // An OpenAPI document becomes a toolset that works: loaded by one command,
 // called from Python with the generated SDK, billed at its price.
 func TestImportedToolsetsWork(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	api := pets(t)
 	url := databasetest.URL(t, database.SQLite)

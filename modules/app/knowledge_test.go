@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/knowledgetest"
 	reading "github.com/portico-run/portico/modules/knowledge/read"
@@ -18,6 +19,7 @@ import (
 // Programs search what their user added over HTTP and what the operator shares,
 // and ask questions about it; nothing that adds or removes is among their tools.
 func TestProgramsSearchAndAskTheKnowledgeStore(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	for _, d := range databasetest.Both() {
 		t.Run(string(d), func(t *testing.T) {

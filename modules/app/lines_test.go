@@ -299,6 +299,7 @@ func canonical(t *testing.T, text json.RawMessage) string {
 // name in search_tools, help and the program, and in the model's tools. Names
 // that Python has stay Python's.
 func TestTwinsHaveOneNameEverywhere(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	upstream := newStandIn(t)
 	_, env := script(t, `

@@ -159,6 +159,7 @@ func TestAnotherUsersRunOutside(t *testing.T) {
 
 // Where programmatic tool calling is off, it is off for other sandboxes, too.
 func TestPolicyHoldsForSandboxesOutside(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "PTC_MODE=on", "PTC_TOOLSET_BLOCKLIST=demo")
 	a := s.send(s.key, "POST", "/v1/action/register", map[string]any{"toolsets": []string{"demo"}})

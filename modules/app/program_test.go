@@ -334,6 +334,7 @@ func TestRunsAreNamedByTheirCallers(t *testing.T) {
 
 // The first version of a run is not named, as the SDK expects; the next one is.
 func TestVersionsInTheEnvironment(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	const code = "import os; print(sorted((k, os.environ[k]) for k in os.environ if k in ('REFLY_RESULT_ID', 'REFLY_RESULT_VERSION', 'REFLY_CANVAS_ID')))"
@@ -376,6 +377,7 @@ func TestThePolicyIsEnforced(t *testing.T) {
 }
 
 func TestMissingSDKIsReported(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_S3LIB_HASH=v0", "SANDBOX_S3LIB_PATH_PREFIX=sdk")
 	o := s.run(map[string]any{"code": "import refly_tools.demo", "toolsets": []string{"demo"}})

@@ -323,6 +323,7 @@ func tidy(text string) string {
 
 // The lines that make the keys of signed tokens give both sides what they need.
 func TestKeysOfTheReadmeWork(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/code-interpreter.md")
 	require.NoError(t, err)

@@ -89,6 +89,7 @@ func decision(t *testing.T, query string, env ...string) bool {
 }
 
 func TestRegression0705DebugOnlyNarrows(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	require.False(t, decision(t, "toolsets=demo&title=useptc", "PTC_MODE=off", "PTC_DEBUG=true"))
 	require.True(t, decision(t, "toolsets=demo&title=UsePTC+now", "PTC_MODE=on", "PTC_DEBUG=true"))
@@ -109,6 +110,7 @@ func TestRegression0706FilesOfAUserReachATool(t *testing.T) {
 }
 
 func TestRegression0707CallIdsSuitModels(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	safe := regexp.MustCompile(`^ptc_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	s := serve(t, databasetest.URL(t, database.SQLite), "PTC_CALL_ID_SEPARATOR=_")
@@ -141,6 +143,7 @@ with ThreadPoolExecutor(5) as pool:
 }
 
 func TestRegression0709ThePercentageOnlyNarrows(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	require.False(t, decision(t, "toolsets=demo", "PTC_MODE=on", "PTC_ROLLOUT_PERCENT=0"))
 	require.True(t, decision(t, "toolsets=demo", "PTC_MODE=on", "PTC_ROLLOUT_PERCENT=100"))
@@ -165,6 +168,7 @@ func TestRegression0710CallsOfAProgramThatTimedOut(t *testing.T) {
 
 // Lists name keys. What a toolset is called for people is on no list.
 func TestRegression0711ListsAreOfKeys(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	require.True(t, decision(t, "toolsets=demo", "PTC_MODE=on", "PTC_TOOLSET_BLOCKLIST=Demo"))
 	require.False(t, decision(t, "toolsets=demo", "PTC_MODE=on", "PTC_TOOLSET_BLOCKLIST=demo"))

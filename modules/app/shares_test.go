@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
 )
@@ -26,6 +27,7 @@ const (
 // A user who fills a quarter of the turns and of the queue, over whichever
 // routes, is told when to come back. Programs of others begin at once.
 func TestOneUserDoesNotTakeTheSandbox(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "SANDBOX_MAX_CONCURRENT=8", "SANDBOX_MAX_QUEUE=8")
 	ben := s.another("ben")
@@ -71,6 +73,7 @@ func TestOneUserDoesNotTakeTheSandbox(t *testing.T) {
 // A user's interpreters give way to that user's own, so that others keep what
 // theirs hold.
 func TestOneUserDoesNotTakeTheInterpreters(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "AGENT_MAX_INTERPRETERS=4")
 	s.another("ben")

@@ -38,6 +38,7 @@ func document(t *testing.T, s *instance) *openapi3.T {
 // A browser sends what an operation reads only if it may: without it, the page
 // sees no more than "Failed to fetch".
 func TestPagesMaySendEveryHeaderThatIsRead(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite), "ORIGIN=https://app.test")
 	a := s.send("", "OPTIONS", "/v1/tool/execute", nil, "Origin", "https://app.test", "Access-Control-Request-Method", "POST")
@@ -182,6 +183,7 @@ func TestBadBodiesAtEveryOperation(t *testing.T) {
 }
 
 func TestCredentialsAtEveryOperation(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	public := []string{
@@ -576,6 +578,7 @@ func TestAnotherUserFindsNothing(t *testing.T) {
 }
 
 func TestPagesForPeopleAndPrometheus(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	s.run(map[string]any{"code": "pass"})

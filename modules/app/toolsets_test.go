@@ -94,6 +94,7 @@ func TestAnInvalidToolsetFileStopsNeitherServerNorOthers(t *testing.T) {
 // A toolset that cannot be read any more fails where it is asked for, and says
 // so; runs and programs that never named it go on.
 func TestABrokenToolsetFailsOnlyWhoNamesIt(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	_, env := script(t, `
 - expect: [execute_code]

@@ -110,6 +110,7 @@ func TestNoAnswerHasTheWordsOfGo(t *testing.T) {
 // A member whose name is nearly right is refused, with the right name: the tool
 // would be executed, and billed, without its arguments.
 func TestMisspelledFieldsAreRefused(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	s := serve(t, databasetest.URL(t, database.SQLite))
 	for path, c := range map[string]struct{ body, meant string }{

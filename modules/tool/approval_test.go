@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/internal/wake"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
@@ -241,7 +242,7 @@ func TestRandomProgramsSendWhatWasAllowed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f *fixture) {
 		programs := mass
-		if testing.Short() || f.db.Dialect() == database.Postgres {
+		if !testenv.Thorough() || f.db.Dialect() == database.Postgres {
 			programs = mass / 10
 		}
 		other := f.again("process-2")

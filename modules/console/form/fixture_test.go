@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,10 +83,15 @@ func ofToolset(t testing.TB, file string, to map[string]json.RawMessage) {
 	}
 }
 
+// pages has a page around a form.
+var pages = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("page").Parse(form.Template + `<!doctype html><title>t</title><form novalidate>{{template "form" .}}</form>`)
+})
+
 // page renders a form as a page has it.
 func page(t testing.TB, v form.View) string {
 	t.Helper()
-	tmpl, err := template.New("page").Parse(form.Template + `<!doctype html><title>t</title><form novalidate>{{template "form" .}}</form>`)
+	tmpl, err := pages()
 	require.NoError(t, err)
 	var b bytes.Buffer
 	require.NoError(t, tmpl.Execute(&b, v))

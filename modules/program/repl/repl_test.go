@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/app/apptest"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program"
@@ -80,6 +81,7 @@ func TestInterpretersKeepTheirVariables(t *testing.T) {
 // What ends code ends no more than it must: an error and a time limit leave the
 // variables, what cannot be stopped otherwise takes the interpreter along.
 func TestEndsOfCells(t *testing.T) {
+	testenv.Slow(t, "cells that run until they are ended")
 	t.Parallel()
 	s := apptest.Serve(t, toolsets)
 	i := keep(t, s, s.App.Engine, repl.Settings{Max: 4, PerUser: 4, Idle: time.Hour})

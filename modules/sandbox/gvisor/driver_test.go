@@ -144,6 +144,7 @@ func TestImages(t *testing.T) {
 // Whoever asks for a sandbox learns why there is none, and the next one tries
 // again.
 func TestADriverThatCannotWork(t *testing.T) {
+	testenv.Need(t, "PORTICO_RUNSC", "tools/runsc.sh prints it")
 	t.Parallel()
 	for program, want := range map[string]string{"false": "sandbox", "no-such-program": "not found"} {
 		d, err := gvisor.New(guest.Config{Program: program, Root: sandboxtest.Root(), RunDir: sandboxtest.RunDir(t)})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/egress"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
 	"github.com/portico-run/portico/modules/connector/mcp/hubtest"
@@ -197,6 +198,7 @@ func TestAnAnswerOverTheLimitIsAFailureOfItsCallAlone(t *testing.T) {
 // Progress is shown, and keeps a call alive for longer than a server may be
 // silent.
 func TestProgressIsShownAndExtendsTheWait(t *testing.T) {
+	testenv.Slow(t, "calls that outlast their time")
 	t.Parallel()
 	everywhere(t, func(t *testing.T, s server.Server) {
 		f := open(t, func(s *hub.Settings) { s.Call = 3 * time.Second })

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
 	"github.com/portico-run/portico/modules/connector/mcp/hubtest"
@@ -35,6 +36,7 @@ func (f *fixture) asks(s server.Server, tool string, answer func(ctx context.Con
 // A person sees the question as the server asks it, and the server hears what the
 // person did.
 func TestQuestionsAreAnswered(t *testing.T) {
+	testenv.Slow(t, "questions that keep calls waiting")
 	t.Parallel()
 	everywhere(t, func(t *testing.T, s server.Server) {
 		f := open(t, func(s *hub.Settings) { s.Call = 2 * time.Second })

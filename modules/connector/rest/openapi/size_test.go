@@ -11,11 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/connector/rest/openapi"
 )
 
 // A document of 5 MB is imported in fifteen seconds of the processor and 300 MiB.
 func TestLargeDocumentIsBounded(t *testing.T) { //nolint:paralleltest // it looks at the memory of the process
+	testenv.Slow(t, "a document of five megabytes")
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as the program has it
 	text, size := document(t, 4200)
 	require.Greater(t, size, 5_000_000)
@@ -46,6 +48,7 @@ func processor(t *testing.T) time.Duration {
 // What an import takes and stores grows with the document, not with how often
 // its schemas are named.
 func TestImportGrowsWithTheDocument(t *testing.T) { //nolint:paralleltest // it counts allocations
+	testenv.Slow(t, "documents of some megabytes")
 	var before float64
 	for _, operations := range []int{250, 500, 1000} {
 		text, size := document(t, operations)
