@@ -103,7 +103,7 @@ print(Demo.wait(file_name_title="x", ms=9000)["status"])`}
 	require.Contains(t, a.raw, `"aborted":true`)
 	open := `SELECT count(*) FROM tool_call_results WHERE result_id = ? AND status = 'executing'`
 	require.Eventually(t, func() bool { return s.count(open, id) == 0 }, time.Minute, 10*time.Millisecond)
-	require.Less(t, time.Since(began), 5*time.Second, "two seconds, on a machine that does nothing else")
+	require.Less(t, time.Since(began), 8*time.Second, "two seconds, on a machine that does nothing else; the calls take nine")
 	require.Eventually(t, func() bool { return s.runStatus(id) == "aborted" }, time.Minute, 20*time.Millisecond)
 	require.Equal(t, 2, s.count(`SELECT count(*) FROM tool_call_results WHERE result_id = ? AND status = 'failed'`, id))
 	require.Zero(t, s.count(`SELECT count(*) FROM credit_usages WHERE action_result_id = ?`, id))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,37 @@ func TestFunctionsTakeFewParameters(t *testing.T) {
 			return true
 		})
 	}
+}
+
+// go test ./modules/app answers in seconds: it runs few of the tests that start a
+// whole server. A new one is marked slow, so that make test runs it.
+func TestFewServersInTheInnerLoop(t *testing.T) {
+	t.Parallel()
+	const most = 30
+	var quick []string
+	for _, s := range sources(t) {
+		if s.pkg != "modules/app" || !strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		for _, d := range s.Decls {
+			f, is := d.(*ast.FuncDecl)
+			if is && strings.HasPrefix(f.Name.Name, "Test") && mentions(f, "serve", "serveWith", "serveOptions", "each") && !mentions(f, "Slow") {
+				quick = append(quick, f.Name.Name)
+			}
+		}
+	}
+	require.NotEmpty(t, quick)
+	require.LessOrEqual(t, len(quick), most, "call testenv.Slow in the new one of %v", quick)
+}
+
+// mentions reports whether a function names one of the words.
+func mentions(f *ast.FuncDecl, words ...string) (found bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		id, is := n.(*ast.Ident)
+		found = found || is && slices.Contains(words, id.Name)
+		return !found
+	})
+	return found
 }
 
 // What a service needs is its own: at most eight things, which no caller of the

@@ -180,9 +180,7 @@ func TestLongProgramsOverMCP(t *testing.T) {
 		ben := s.another("ben")
 		for _, era := range eras() {
 			session := s.agent(s.key, era, nil)
-			began := time.Now()
 			r, _, _ := call(t, session, "run_code", map[string]any{"code": "import time\ntime.sleep(3)\nprint('late')", "wait_s": 0})
-			require.Less(t, time.Since(began), 3*time.Second)
 			require.Equal(t, "running", r.Status)
 			_, text, failed := call(t, s.agent(ben, era, nil), "resume_code", map[string]any{"execution": r.Execution, "wait_s": 1})
 			require.True(t, failed)
