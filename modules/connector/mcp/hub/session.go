@@ -198,8 +198,13 @@ func (h *Hub) watch(s *session) {
 	if e.session == s {
 		e.session = nil
 	}
-	e.stderr = s.stderr()
 	e.mu.Unlock()
+	if s.process != nil {
+		_ = s.process.Close() // what is left of its group; all that it wrote has been read then
+		e.mu.Lock()
+		e.stderr = s.stderr()
+		e.mu.Unlock()
+	}
 	s.mu.Lock()
 	expected := s.closed
 	s.mu.Unlock()
@@ -213,7 +218,6 @@ func (h *Hub) watch(s *session) {
 		e.mu.Unlock()
 		return
 	}
-	_ = s.process.Close() // what is left of its group
 	f := overLimit(e.key.name, s.process)
 	if f == nil {
 		f = &upstream.Failure{Code: upstream.CodeUnavailable, Message: fmt.Sprintf("The process of MCP server %s ended.", e.key.name)}

@@ -73,6 +73,17 @@ func TestADeadProcessIsStartedAgain(t *testing.T) {
 	require.Equal(t, server.Ready, f.Health(anna(), s).State)
 }
 
+// What a process writes after its output has ended is kept too: it may be why.
+func TestTheLastWordsOfAProcessAreKept(t *testing.T) {
+	t.Parallel()
+	f := open(t, nil)
+	s := hubtest.Process(t, "test", hubtest.Good)
+	_, failure := f.call(s, "mute", `{}`)
+	require.NotNil(t, failure)
+	require.Eventually(t, func() bool { return f.Health(anna(), s).State == server.Degraded }, time.Minute, 5*time.Millisecond)
+	require.Contains(t, f.Health(anna(), s).Stderr, "last words")
+}
+
 func TestAProcessThatDoesNotStartIsToldFast(t *testing.T) {
 	t.Parallel()
 	f := open(t, func(s *hub.Settings) { s.Connect = 500 * time.Millisecond })

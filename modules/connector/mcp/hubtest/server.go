@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -33,7 +34,7 @@ func New() *Server {
 	s := &Server{Server: mcp.NewServer(&mcp.Implementation{Name: "hubtest", Version: "1"}, &mcp.ServerOptions{PageSize: 4})}
 	for name, run := range map[string]mcp.ToolHandler{
 		"echo": s.echo, "fail": fail, "files": files, "link": link, "text": text, "slow": s.slow, "hang": s.hang, "ask": ask, "big": big,
-		"die": die, "flood": flood, "structured": structured,
+		"die": die, "mute": mute, "flood": flood, "structured": structured,
 	} {
 		s.Add(name, `{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"integer"}}}`, run)
 	}
@@ -136,6 +137,15 @@ func big(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 }
 
 func die(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	fmt.Fprintln(os.Stderr, "last words")
+	os.Exit(3)
+	return nil, errors.New("not reached")
+}
+
+// mute closes its output, and says why when its input has ended too.
+func mute(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	_ = os.Stdout.Close()
+	_, _ = io.Copy(io.Discard, os.Stdin)
 	fmt.Fprintln(os.Stderr, "last words")
 	os.Exit(3)
 	return nil, errors.New("not reached")
