@@ -281,6 +281,7 @@ func unsaid() map[string]string {
 		"Input should be of another type than":       "13.0 is an integer for JSON Schema, and none here",
 		"digits, - or _, and not":                    "a pattern leaves out no word",
 		"version must be a number":                   "only of what is not a user's",
+		"and belongs to a resultId":                  "a member depends on another one",
 		"callbackUrl must be":                        "what an address is, no pattern says",
 		"No authorization is needed for":             "which toolsets need one is in their definitions",
 		"a run can belong to a canvas only":          "what is of no other type has none",

@@ -20,7 +20,7 @@ type fileRefBody struct {
 	Name             string          `json:"name" doc:"Where the program finds it in /mnt/data; no more than 256 characters or 10 levels"`
 	SessionID        string          `json:"session_id"`
 	StorageSessionID string          `json:"storage_session_id"`
-	Kind             string          `json:"kind,omitempty" doc:"user, agent or skill"`
+	Kind             string          `json:"kind,omitempty" enum:"user,agent,skill," doc:"Whom it belongs to on the client's side; empty is the same as none"`
 	ResourceID       string          `json:"resource_id,omitempty"`
 	Version          json.RawMessage `json:"version,omitempty" doc:"A number, of a skill only"`
 }
