@@ -93,7 +93,7 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 		if f := overLimit(s.Name, conn.process); f != nil && ended(err) {
 			return Answer{}, f
 		}
-		return Answer{}, h.explain(e, err)
+		return Answer{}, h.explainCall(e, err)
 	case got.NeedsInput():
 		return Answer{}, asked(s.Name, inputs(got), one)
 	}

@@ -34,6 +34,8 @@ const (
 	// as much memory, or as many processes, as it may.
 	CodeLimit      = "MCP_LIMIT"
 	CodeNotAllowed = "NOT_ALLOWED"
+	// codeBroken says that there was a connection, and no answer.
+	codeBroken = "CONNECTION_BROKEN"
 )
 
 // codeRejected marks a request that the SDK could not send, or that was not
@@ -75,6 +77,16 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 	return unreachable(name, err)
 }
 
+// explainCall is explain of a call that was sent: what a server does for a call
+// that it does not answer, nobody knows.
+func (h *Hub) explainCall(e *entry, err error) *upstream.Failure {
+	f := h.explain(e, err)
+	if f.Code == codeBroken {
+		f.Message += " The call may have had an effect."
+	}
+	return f
+}
+
 // ended reports whether an error is the end of a connection.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, mcp.ErrSessionMissing)
@@ -103,7 +115,7 @@ func unreachable(name string, err error) *upstream.Failure {
 		return &upstream.Failure{Code: code, Message: "MCP server " + name + " " + what}
 	}
 	if ended(err) {
-		return say("CONNECTION_BROKEN", "ended the connection before it answered; the call may have had an effect.")
+		return say(codeBroken, "ended the connection before it answered.")
 	}
 	cause, isRequest := errors.AsType[*url.Error](err)
 	if isRequest {
@@ -123,7 +135,7 @@ func unreachable(name string, err error) *upstream.Failure {
 	case kind == egress.Canceled:
 		return &upstream.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller."}
 	case isRequest:
-		return say("CONNECTION_BROKEN", "ended the connection before its answer was complete; the call may have had an effect.")
+		return say(codeBroken, "ended the connection before its answer was complete.")
 	}
 	return say("INVALID_RESPONSE", "did not answer as the protocol asks: "+upstream.Limit(err.Error(), upstream.MaxReason))
 }
