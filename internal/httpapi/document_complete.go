@@ -63,7 +63,7 @@ func (a *API) exemplify(m *huma.MediaType) {
 
 // limits adds to the document what the tag documented says of fields, such as
 // "minLength=1 maxLength=100", of an input or of a body: limits that a service
-// checks, in words of its own.
+// checks, in words of its own. "items.maxLength=64" is about what is in a list.
 func (a *API) limits(h *huma.Operation, in reflect.Type) {
 	if in == nil || in.Kind() != reflect.Struct {
 		return
@@ -76,12 +76,16 @@ func (a *API) limits(h *huma.Operation, in reflect.Type) {
 		if said == "" {
 			continue
 		}
-		s := a.described(h, f)
-		if s.Extensions == nil {
-			s.Extensions = map[string]any{}
-		}
+		field := a.described(h, f)
 		for word := range strings.FieldsSeq(said) {
 			name, value, _ := strings.Cut(word, "=")
+			s := field
+			if item, ok := strings.CutPrefix(name, "items."); ok {
+				name, s = item, field.Items
+			}
+			if s.Extensions == nil {
+				s.Extensions = map[string]any{}
+			}
 			s.Extensions[name] = value
 			if name == "type" {
 				s.Extensions[name] = strings.Split(value, "|")

@@ -21,7 +21,7 @@ type invokeInput struct{ Body invokeBody }
 type invokeBody struct {
 	Query       string       `json:"query,omitempty" maxLength:"200000" doc:"What the user says"`
 	Input       askedInput   `json:"input,omitzero" doc:"The same, for clients that send it here"`
-	Title       string       `json:"title,omitempty" maxLength:"500" doc:"Shown in lists; the PTC decision may look at it"`
+	Title       string       `json:"title,omitempty" maxLength:"500" documented:"pattern=^[^\\x00]*$" doc:"Shown in lists; the PTC decision may look at it"`
 	Toolsets    []toolsetRef `json:"toolsets,omitempty" maxItems:"200" doc:"The toolsets that it may use"`
 	ResultID    string       `json:"resultId,omitempty" maxLength:"64" doc:"The id of a run to create, or of an own run to run again"`
 	Version     *int         `json:"version,omitempty" doc:"Not read: an own run gets its next version, which the answer and each event name"`
@@ -34,10 +34,10 @@ type invokeBody struct {
 	Approval    string       `json:"approval,omitempty" enum:"never,first,always" doc:"When its calls of tools wait for a person, at least; what is stricter by itself stays so"`
 	Parallel    *bool        `json:"parallelToolCalls,omitempty" doc:"Whether the model may call several tools at once; true when left out"`
 	Model       string       `json:"model,omitempty" maxLength:"64" doc:"The name of the model that answers, of those that GET /v1/models lists; that of the key, or else the first of them, when left out"`
-	ModelItemID string       `json:"modelItemId,omitempty" maxLength:"64" doc:"Recorded; model chooses the model"`
-	ModelName   string       `json:"modelName,omitempty" maxLength:"200" doc:"Recorded; model chooses the model"`
-	Mode        string       `json:"mode,omitempty" maxLength:"64" doc:"Recorded"`
-	Locale      string       `json:"locale,omitempty" maxLength:"64" doc:"Recorded"`
+	ModelItemID string       `json:"modelItemId,omitempty" maxLength:"64" documented:"pattern=^[^\\x00]*$" doc:"Recorded; model chooses the model"`
+	ModelName   string       `json:"modelName,omitempty" maxLength:"200" documented:"pattern=^[^\\x00]*$" doc:"Recorded; model chooses the model"`
+	Mode        string       `json:"mode,omitempty" maxLength:"64" documented:"pattern=^[^\\x00]*$" doc:"Recorded"`
+	Locale      string       `json:"locale,omitempty" maxLength:"64" documented:"pattern=^[^\\x00]*$" doc:"Recorded"`
 	// What a frontend keeps with a run, objects of its own.
 	Context       any `json:"context,omitempty" doc:"Recorded; the agent does not read it, and the run has a warning if there is something in it"`
 	TplConfig     any `json:"tplConfig,omitempty" doc:"Recorded; the agent does not read it, and the run has a warning if there is something in it"`

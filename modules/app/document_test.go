@@ -269,6 +269,7 @@ func unsaid() map[string]string {
 		"There is one choice in an answer here":      "the vendor's clients may send 1",
 		"Answers are texts here.":                    "the vendor's clients may send text",
 		"Responses are not made in the background":   "the vendor's clients may send false",
+		"'input' is an empty list.":                  "what items, messages and tools are is the vendor's to say",
 		"A tool must be an object":                   "what items, messages and tools are is the vendor's to say",
 		"have the types that the vendor's have":      "the same",
 		"Missing required parameter: '":              "the same",

@@ -155,11 +155,11 @@ type executeInput struct {
 	Body struct {
 		Code     string   `json:"code" minLength:"1" maxLength:"4194304" doc:"The program"`
 		Language string   `json:"language" enum:"python,bash,javascript,typescript" doc:"Its language; the types of TypeScript are not checked"`
-		Toolsets []string `json:"toolsets,omitempty" maxItems:"200" doc:"The only toolsets it may call; empty for all that the user may"`
+		Toolsets []string `json:"toolsets,omitempty" maxItems:"200" documented:"items.maxLength=64 items.pattern=^[^\\x00]*$" doc:"The only toolsets it may call; empty for all that the user may"`
 		Timeout  int      `json:"timeout,omitempty" minimum:"1" maximum:"9000000000000" doc:"Wall-clock limit in milliseconds; the server has a default and a maximum"`
 		ResultID string   `json:"resultId,omitempty" maxLength:"64" doc:"A running run to work in, or the id of a run to create"`
 		CanvasID string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to; its files are in the program's folder, and what the program leaves there becomes one of them"`
-		Title    string   `json:"title,omitempty" maxLength:"500" doc:"Shown in lists"`
+		Title    string   `json:"title,omitempty" maxLength:"500" documented:"pattern=^[^\\x00]*$" doc:"Shown in lists"`
 		Approval string   `json:"approval,omitempty" enum:"never,first,always" doc:"When its calls wait for a person, at least; what is stricter by itself stays so"`
 		// Background lets the program outlive its request.
 		Background bool `json:"background,omitempty" doc:"Answer as soon as it has begun, or waits for its turn, with status running; how it ends is in its run and its record"`

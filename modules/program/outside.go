@@ -58,9 +58,9 @@ type registerInput struct {
 	Body struct {
 		ResultID   string   `json:"resultId,omitempty" maxLength:"64" doc:"The run; made when left out"`
 		Version    int      `json:"version,omitempty" minimum:"0" maximum:"2147483647" doc:"Which execution under the result id"`
-		Title      string   `json:"title,omitempty" maxLength:"500" doc:"Shown in lists"`
+		Title      string   `json:"title,omitempty" maxLength:"500" documented:"pattern=^[^\\x00]*$" doc:"Shown in lists"`
 		CanvasID   string   `json:"canvasId,omitempty" maxLength:"64" doc:"The canvas it belongs to; made known to this server under that id where it is not yet"`
-		Toolsets   []string `json:"toolsets,omitempty" maxItems:"200" doc:"The only toolsets it may call; empty for all that the user may"`
+		Toolsets   []string `json:"toolsets,omitempty" maxItems:"200" documented:"items.maxLength=64 items.pattern=^[^\\x00]*$" doc:"The only toolsets it may call; empty for all that the user may"`
 		ToolCallID string   `json:"toolCallId,omitempty" maxLength:"128" documented:"pattern=^([A-Za-z0-9][A-Za-z0-9:_.-]*)?$" example:"outside-1" doc:"Your id of the program, such as a UUID; made when left out. Without it and without code, only the run is registered"`
 		Code       string   `json:"code,omitempty" maxLength:"4194304" doc:"The program, for those who watch"`
 		Language   string   `json:"language,omitempty" maxLength:"32" doc:"python when left out"`

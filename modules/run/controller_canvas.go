@@ -29,7 +29,7 @@ func (c controller) canvas(ctx context.Context, who actor.Actor, in *canvasPath)
 type renameCanvasInput struct {
 	CanvasID string `path:"canvasId" maxLength:"64" doc:"The canvas"`
 	Body     struct {
-		Title string `json:"title" documented:"minLength=1 maxLength=200" doc:"1 to 200 characters"`
+		Title string `json:"title" documented:"minLength=1 maxLength=200 pattern=^[^\\x00]*$" doc:"1 to 200 characters"`
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 type canvasInput struct {
 	Body struct {
-		Title string `json:"title,omitempty" documented:"maxLength=200" doc:"At most 200 characters; Untitled when left out"`
+		Title string `json:"title,omitempty" documented:"maxLength=200 pattern=^[^\\x00]*$" doc:"At most 200 characters; Untitled when left out"`
 	}
 }
 
