@@ -34,9 +34,16 @@ func JSON(body []byte, into any) error {
 	return misspelled(body, reflect.TypeOf(into).Elem(), "")
 }
 
+// Each integer that is written like 1.0 has the body read once more. That is done
+// for anyRewrites of them, and for more as long as it is cheap.
+const (
+	anyRewrites = 8
+	cheapBytes  = 8 << 20 // to read again
+)
+
 // unmarshalWhole takes 1.0 and 1e3 for the integers that they are.
 func unmarshalWhole(body []byte, into any) error {
-	for {
+	for n, read := 0, 0; ; n++ {
 		err := json.Unmarshal(body, into)
 		wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 		if !ok {
@@ -50,6 +57,9 @@ func unmarshalWhole(body []byte, into any) error {
 		whole, ok := integer(number)
 		if !ok || whole == number {
 			return err
+		}
+		if read += len(body); n >= anyRewrites && read > cheapBytes {
+			return problem("is full of whole numbers with a fraction or an exponent: write them like 1, not like 1.0")
 		}
 		body = slices.Concat(body[:begin], []byte(whole), body[wrong.Offset:])
 		reflect.ValueOf(into).Elem().SetZero()
@@ -73,6 +83,9 @@ func integer(number string) (string, bool) {
 
 // explainJSON puts what the decoder says into words for the sender.
 func explainJSON(err error) error {
+	if said, ok := errors.AsType[problem](err); ok {
+		return said
+	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := wrong.Field
 		if field == "" {
