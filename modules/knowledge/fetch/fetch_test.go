@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -336,6 +337,50 @@ func TestSitesAreReadByTheirSitemapAndRobots(t *testing.T) {
 
 	failed := errors.New("full")
 	require.ErrorIs(t, s.Site(t.Context(), web+"/a.xml", known{}, func(fetch.Fetched) error { return failed }), failed)
+}
+
+func TestAllRulesOfARobotsFileCount(t *testing.T) {
+	t.Parallel()
+	rules, web := "", ""
+	web = site(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/robots.txt":
+			_, _ = io.WriteString(w, rules)
+		case "/sitemap.xml":
+			_, _ = io.WriteString(w, urls(web+"/open", web+"/secret/plan.html?a=1"))
+		default:
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, article)
+		}
+	})
+	s := service(t, func(d *fetch.Deps) {
+		d.Wait = func(context.Context, time.Duration) error { return nil }
+	})
+	const all = "User-agent: *\n"
+	const half = all + "Disallow: /\nAllow: /open\n#"
+	for _, c := range []struct{ what, rules, refused string }{
+		{"a mark of the byte order", "\ufeff" + all + "Disallow: /secret\n", "/secret"},
+		{"many rules", all + strings.Repeat("Disallow: /a\n", 4000) + "Disallow: /secret\n", "/secret"},
+		{"half a rule at the end", half + strings.Repeat("x", 500<<10-len(half+"\nAllow: /secret/")) + "\nAllow: /secret/other\n", "/secret"},
+		{"anything", all + "Disallow: *\n", "/open /secret"},
+		{"anything in between", all + "Disallow: /s*/p*.html\n", "/secret"},
+		{"in another order", all + "Disallow: /s*.html*plan\n", ""},
+		{"the end", all + "Disallow: /s*plan*=1$\n", "/secret"},
+		{"another end", all + "Disallow: /s*.html$\nDisallow: /ope$\n", ""},
+		{"all of it", all + "Disallow: /open$\n", "/open"},
+	} {
+		rules = c.rules
+		var refused []string
+		require.NoError(t, s.Site(t.Context(), web+"/sitemap.xml", known{}, func(f fetch.Fetched) error {
+			if f.Err != nil {
+				require.Contains(t, words(f.Err), "robots.txt", c.what)
+				refused = append(refused, strings.TrimSuffix(strings.TrimPrefix(f.URL, web), "/plan.html?a=1"))
+			}
+			return nil
+		}), c.what)
+		slices.Sort(refused)
+		require.Equal(t, c.refused, strings.Join(refused, " "), c.what)
+	}
 }
 
 func TestSitemapsThatCannotBeReadSayWhy(t *testing.T) {

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,25 +14,27 @@ type robots struct {
 
 type rule struct {
 	allow   bool
-	length  int
-	pattern *regexp.Regexp
+	pattern string
 }
 
-// Bounds of robots.txt: how much is read, how many rules are kept, and how long
-// a site may ask to wait between two pages.
+// Bounds of robots.txt: how much is read, which RFC 9309 asks for, and how long a
+// site may ask to wait between two pages.
 const (
 	maxRobots = 500 << 10
-	maxRules  = 1000
 	maxDelay  = 10 * time.Second
 )
 
 // parseRobots reads the rules of RFC 9309 for the group "portico", or else for
 // that of all.
 func parseRobots(text string) robots {
+	text = strings.TrimPrefix(text, "\ufeff") // Windows' editors begin files with it
+	if len(text) > maxRobots {
+		text = text[:strings.LastIndexByte(text[:maxRobots], '\n')+1] // half a rule says something else
+	}
 	groups := map[string]*robots{}
 	var names []string
 	naming := false
-	for line := range strings.Lines(text[:min(len(text), maxRobots)]) {
+	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		key, value, found := strings.Cut(line, ":")
 		if !found {
@@ -73,24 +74,23 @@ func (r *robots) set(key, value string) {
 		if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
 			r.delay = min(time.Duration(min(seconds, maxDelay.Seconds())*float64(time.Second)), maxDelay)
 		}
-	case (key == "allow" || key == "disallow") && value != "" && len(r.rules) < maxRules:
-		r.rules = append(r.rules, rule{key == "allow", len(value), pattern(value)})
+	case (key == "allow" || key == "disallow") && value != "":
+		r.rules = append(r.rules, rule{key == "allow", value})
 	}
 }
 
-// pattern is the expression of a path in which * stands for anything, and $ for
-// the end.
-func pattern(path string) *regexp.Regexp {
-	path, whole := strings.CutSuffix(path, "$")
-	parts := strings.Split(path, "*")
-	for i, part := range parts {
-		parts[i] = regexp.QuoteMeta(part)
+// fits reports whether a rule is about a path: * stands for anything, and $ for the end.
+func (r rule) fits(path string) bool {
+	pattern, whole := strings.CutSuffix(r.pattern, "$")
+	begin, rest, more := strings.Cut(pattern, "*")
+	path, fits := strings.CutPrefix(path, begin)
+	for more && fits {
+		if begin, rest, more = strings.Cut(rest, "*"); whole && !more {
+			return strings.HasSuffix(path, begin)
+		}
+		_, path, fits = strings.Cut(path, begin)
 	}
-	text := "^" + strings.Join(parts, ".*")
-	if whole {
-		text += "$"
-	}
-	return regexp.MustCompile(text) // its parts are quoted
+	return fits && (path == "" || !whole)
 }
 
 // allows reports whether a path, with its query, may be read: the longest rule
@@ -98,8 +98,9 @@ func pattern(path string) *regexp.Regexp {
 func (r robots) allows(path string) bool {
 	allowed, longest := true, -1
 	for _, rule := range r.rules {
-		if (rule.length > longest || rule.length == longest && rule.allow) && rule.pattern.MatchString(path) {
-			allowed, longest = rule.allow, rule.length
+		length := len(rule.pattern)
+		if (length > longest || length == longest && rule.allow) && rule.fits(path) {
+			allowed, longest = rule.allow, length
 		}
 	}
 	return allowed
