@@ -127,7 +127,8 @@ func parseNumber(field string) (float64, bool) {
 	if len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' {
 		return 0, false
 	}
-	if _, whole := parseInteger(field); !whole && !strings.ContainsAny(field, ".eE") {
+	const exact = 1 << 53 // floats have all whole numbers up to there
+	if n, whole := parseInteger(field); !strings.ContainsAny(field, ".eE") && (!whole || n > exact || n < -exact) {
 		return 0, false
 	}
 	x, err := strconv.ParseFloat(field, 64)

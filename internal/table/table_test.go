@@ -100,6 +100,9 @@ NA,-1e3,00001,,,,,NA,
 	require.Equal(t, int64(1), report.Columns[0].Nulls)
 	require.Equal(t, int64(1), report.Columns[7].Nulls, "NA is a word in a column of text")
 	require.Contains(t, report.Summary(), "Table with id integer, price number")
+	report, rows = convert(t, "exact,long\n1.5,1.5\n9007199254740992,9007199254740993\n")
+	require.Equal(t, "exact:number long:text", types(report), "a whole number that no float has stays as it is")
+	require.Equal(t, map[string]any{"exact": 9007199254740992.0, "long": "9007199254740993"}, rows[1])
 }
 
 func TestBadRowsAreReported(t *testing.T) {
