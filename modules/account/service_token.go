@@ -86,5 +86,6 @@ func (s *Service) authenticateSession(ctx context.Context, token string) (actor.
 	if err != nil {
 		return actor.Actor{}, err
 	}
-	return actor.Actor{UID: c.UID, SessionID: of.ID, Rights: of.Rights, Admin: u.Admin && of.Rights == 0}, nil
+	// What goes by keys, such as rules and rates, goes for sessions of a key, too.
+	return actor.Actor{UID: c.UID, KeyID: of.KeyID, SessionID: of.ID, Rights: of.Rights, Admin: u.Admin && of.Rights == 0}, nil
 }

@@ -20,7 +20,7 @@ type listInput struct {
 	Status   string    `query:"status" enum:"waiting,running,finish,error,aborted" doc:"Only runs in this state"`
 	CanvasID string    `query:"canvasId" maxLength:"64" doc:"Only runs of this canvas"`
 	Toolset  string    `query:"toolset" maxLength:"128" doc:"Only runs that called this toolset"`
-	Text     string    `query:"q" maxLength:"200" doc:"Only runs with this text in their title"`
+	Text     string    `query:"q" maxLength:"200" doc:"Only runs with this text in their title, in upper or lower case; on SQLite that is so for A to Z only"`
 	From     time.Time `query:"from" doc:"Only runs created from this moment on"`
 	Until    time.Time `query:"until" doc:"Only runs created before this moment"`
 }

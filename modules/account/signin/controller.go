@@ -32,7 +32,7 @@ type meBody struct {
 	Email      string   `json:"email"`
 	Role       string   `json:"role" enum:"user,admin"`
 	Credential string   `json:"credential" enum:"key,session,token"`
-	KeyID      string   `json:"keyId,omitempty" doc:"The API key in use"`
+	KeyID      string   `json:"keyId,omitempty" doc:"The API key in use, or the one that the session was begun with"`
 	SessionID  string   `json:"sessionId,omitempty" doc:"The session in use"`
 	Scopes     []string `json:"scopes" nullable:"false" doc:"What the key may do; empty for everything"`
 }
@@ -64,7 +64,7 @@ func (c controller) signIn(w http.ResponseWriter, r *http.Request, _ actor.Actor
 func (c controller) welcome(w http.ResponseWriter, r *http.Request, in SignedIn) error {
 	http.SetCookie(w, c.cookie(r, in.Token, in.Session.ExpiresAt))
 	w.Header().Set("Cache-Control", "no-store")
-	return httpapi.Write(w, toMe(in.User, actor.Actor{UID: in.User.UID, SessionID: in.Session.ID, Rights: in.Session.Rights}))
+	return httpapi.Write(w, toMe(in.User, actor.Actor{UID: in.User.UID, KeyID: in.Session.KeyID, SessionID: in.Session.ID, Rights: in.Session.Rights}))
 }
 
 func (c controller) signOut(w http.ResponseWriter, r *http.Request, _ actor.Actor) error {

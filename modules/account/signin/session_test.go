@@ -48,6 +48,7 @@ func TestASessionLastsFromSigningInToSigningOut(t *testing.T) {
 			require.Equal(t, "browser"+strings.Repeat("ü", 124), sessions[0].UserAgent)
 			if how == login.ByKey {
 				require.Equal(t, keyID, sessions[0].KeyID)
+				require.Equal(t, keyID, me.data.KeyID, "rules and rates of the key count here, too")
 			}
 			out := f.ask("DELETE", "/v1/auth/session", "", "Cookie", cookie)
 			require.Equal(t, 200, out.status, out.raw)
