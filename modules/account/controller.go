@@ -47,7 +47,7 @@ func (c controller) audit(ctx context.Context, who actor.Actor, in *httpapi.Page
 
 type createInput struct {
 	Body struct {
-		Name          string   `json:"name" documented:"minLength=1 maxLength=100" doc:"1 to 100 characters"`
+		Name          string   `json:"name" documented:"minLength=1 maxLength=100 pattern=^[^\\x00]*[^\\x00\\s][^\\x00]*$" doc:"1 to 100 characters"`
 		ExpiresInDays int      `json:"expiresInDays,omitempty" documented:"minimum=0 maximum=3650" doc:"0 for a key that does not expire"`
 		Scopes        []string `json:"scopes,omitempty" maxItems:"3" enum:"read,run,tools" doc:"read: read, and change nothing; run: run programs and agents, and call tools; tools: call tools. Left out, or empty, for everything"`
 	}
@@ -82,7 +82,7 @@ func (c controller) list(ctx context.Context, who actor.Actor, _ *struct{}) ([]k
 type renameInput struct {
 	KeyID string `path:"keyId" maxLength:"64"`
 	Body  struct {
-		Name string `json:"name" documented:"minLength=1 maxLength=100" doc:"1 to 100 characters"`
+		Name string `json:"name" documented:"minLength=1 maxLength=100 pattern=^[^\\x00]*[^\\x00\\s][^\\x00]*$" doc:"1 to 100 characters"`
 	}
 }
 

@@ -212,6 +212,7 @@ func unsaid() map[string]string {
 		"The cursor is not valid.":                   "a cursor is what an answer gave",
 		"Invalid continuation token":                 "a token is what an answer gave",
 		"Execution expired":                          "a token holds for minutes only",
+		"Previous response with id":                  "an id is what an answer gave",
 		"tool_results lacks":                         "the calls are those of an answer",
 		"Ambiguous authentication headers":           "schemathesis sends a key and a made-up token at once; the document offers them as alternatives",
 		"toolChoice is not understood.":              "its forms are those of the model's API",
@@ -390,11 +391,11 @@ func expected(check, label, failure, body string) bool {
 
 var inQuery = regexp.MustCompile("^.*parameter `([^`]+)` in query")
 
-// leftOut reports whether a failure is about a choice or a time that is empty, which is as
-// if it were left out: forms send it.
+// leftOut reports whether a failure is about a choice, a number or a time that is empty,
+// which is as if it were left out: forms send it.
 func leftOut(failure, uri string) bool {
 	name := inQuery.FindStringSubmatch(failure)
-	if name == nil || !strings.Contains(failure, "violates `enum`") && name[1] != "from" && name[1] != "until" {
+	if name == nil || !strings.Contains(failure, "violates `enum`") && !strings.Contains(failure, "was integer, became string") && name[1] != "from" && name[1] != "until" {
 		return false
 	}
 	u, err := url.Parse(uri)
