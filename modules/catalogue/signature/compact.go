@@ -81,8 +81,8 @@ func parameters(schema json.RawMessage) string {
 	if root == nil {
 		return ""
 	}
-	t := typer{root: root}
-	node := t.resolve(root)
+	t := newTyper(root)
+	node, _ := t.resolve(root)
 	if node == nil {
 		return "**Any"
 	}
@@ -96,7 +96,7 @@ func parameters(schema json.RawMessage) string {
 	needed := required(node)
 	var first, rest, odd []string
 	for _, name := range properties.Names() {
-		must := slices.Contains(needed, name)
+		must := needed[name]
 		of := t.of(properties.Get(name), 0)
 		switch {
 		case name == stub.FileTitle: // it has a default
@@ -124,8 +124,8 @@ func Types(schema json.RawMessage) map[string]string {
 	if root == nil {
 		return types
 	}
-	t := typer{root: root}
-	node := t.resolve(root)
+	t := newTyper(root)
+	node, _ := t.resolve(root)
 	if node == nil || node.Object("properties") == nil {
 		return types
 	}

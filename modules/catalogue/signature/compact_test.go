@@ -77,6 +77,14 @@ func TestForms(t *testing.T) {
 		`f(n?: {v:int,next?:{v:int,next?:{v:int,next?:dict}}}) -> Any`: {
 			Name: "f", Input: json.RawMessage(`{"properties":{"n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},"next":{"$ref":"#/$defs/n"}},"required":["v"]}}}`),
 		},
+		`f(v?: list) -> Any`: {Name: "f", Input: json.RawMessage(`{"properties":{"v":{"$ref":"#/$defs/v"}},"$defs":{"v":{"type":"array","items":{"$ref":"#/$defs/v"}}}}`)},
+		`f(v?: str|list[str]|dict[str,Any]) -> Any`: {
+			Name: "f", Input: json.RawMessage(`{"properties":{"v":{"$ref":"#/$defs/v"}},"$defs":{"v":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}},{"additionalProperties":{"$ref":"#/$defs/v"},"type":"object"}]}}}`),
+		},
+		`f(v?: Any, w?: Any, x?: Any) -> Any`: {
+			Name: "f", Input: json.RawMessage(`{"properties":{"v":{"$ref":"#/$defs/v"},"w":{"$ref":"#/$defs/w"},"x":{"$ref":"#/$defs/x"}},
+				"$defs":{"v":{"$ref":"#/$defs/v"},"w":{"anyOf":[{"type":"string"},{"$ref":"#/$defs/w"}]},"x":{"allOf":[{"$ref":"#/$defs/x"}]}}}`),
+		},
 		`g() -> Any`: {Name: "g", Input: json.RawMessage(`{`)},
 	} {
 		require.Equal(t, want, signature.Line("", tool))
@@ -86,6 +94,27 @@ func TestForms(t *testing.T) {
 	require.True(t, strings.HasSuffix(long, "word…"))
 	require.Equal(t, "Uses e.g. this", signature.Sentence("Uses e.g. this. Or that."))
 	require.Equal(t, "First", signature.Sentence("First\n\nSecond."))
+}
+
+// Parts of a short schema may refer to each other so that its type would be longer
+// than any memory.
+func TestAShortSchemaOfALongType(t *testing.T) {
+	t.Parallel()
+	properties, defs := "", ""
+	for i := range 10 {
+		properties += fmt.Sprintf(`,"p%d":{"$ref":"#/$defs/d"}`, i)
+	}
+	branches := strings.Repeat(`,{"$ref":"#/$defs/X"}`, 10)[1:]
+	for i := range 15 {
+		defs += fmt.Sprintf(`,"l%d":{"anyOf":[%s]}`, i, strings.ReplaceAll(branches, "X", fmt.Sprintf("l%d", i+1)))
+	}
+	for _, d := range []string{
+		`{"properties":{` + properties[1:] + `,"` + strings.Repeat("n", 100<<10) + `":{}}}`,
+		`{"$ref":"#/$defs/l0"}`,
+	} {
+		line := signature.Signature("", signature.Tool{Name: "f", Input: json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/d"}},"$defs":{"d":` + d + defs + `}}`)})
+		require.Less(t, len(line), 8<<20)
+	}
 }
 
 // The type of a result is what the schema says, Any where none does, and never

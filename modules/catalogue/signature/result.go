@@ -21,10 +21,12 @@ func Result(schema json.RawMessage) string {
 		return "Any"
 	}
 	for _, members := range []int{0, fewMembers, 2} {
-		text, fits := typer{root: root, members: members, space: " "}.within(root, maxResult)
+		t := newTyper(root)
+		t.members, t.space = members, " "
+		text, fits := t.within(root, maxResult)
 		if fits {
 			return text
 		}
 	}
-	return typer{root: root}.of(root, maxNesting)
+	return newTyper(root).of(root, maxNesting)
 }

@@ -18,6 +18,11 @@ const (
 	maxNesting = 3
 	// maxHops bounds references to references.
 	maxHops = 16
+	// maxLevels is how many types one is within, objects and others.
+	maxLevels = 16
+	// maxSpent bounds what one schema costs, in bytes that are written or followed: a
+	// short one, whose parts refer to each other, may stand for a very long type.
+	maxSpent = 1 << 20
 )
 
 // typer writes JSON Schemas as Python types.
@@ -27,14 +32,33 @@ type typer struct {
 	members int
 	// space follows colons and commas within objects.
 	space string
+	// level is how many types this one is within, and refs are the references that
+	// led here from the object around it.
+	level int
+	refs  []string
+	spent *int
 }
 
-// of writes the type of a schema. Objects deeper than maxNesting are dicts.
+func newTyper(root *jsontree.Object) typer { return typer{root: root, spent: new(int)} }
+
+// of writes the type of a schema. Objects deeper than maxNesting are dicts, and what
+// is beyond the other bounds is Any.
 func (t typer) of(schema any, depth int) string {
-	node := t.resolve(schema)
-	if node == nil {
+	t.level++
+	if t.level > maxLevels || *t.spent > maxSpent {
 		return "Any"
 	}
+	text := t.write(schema, depth)
+	*t.spent += len(text)
+	return text
+}
+
+func (t typer) write(schema any, depth int) string {
+	node, refs := t.resolve(schema)
+	if node == nil || slices.ContainsFunc(refs, func(r string) bool { return slices.Contains(t.refs, r) }) {
+		return "Any" // also what is a list of itself
+	}
+	t.refs = slices.Concat(t.refs, refs)
 	if node.Has("const") {
 		return literal(node.Get("const"))
 	}
@@ -116,7 +140,7 @@ func (t typer) kind(kind string, node *jsontree.Object, depth int) string {
 func (t typer) object(node *jsontree.Object, depth int) string {
 	properties := node.Object("properties")
 	if properties == nil || properties.Len() == 0 {
-		if more := node.Object("additionalProperties"); more != nil && more.Len() > 0 {
+		if more := node.Object("additionalProperties"); more != nil && more.Len() > 0 && depth < maxNesting {
 			return "dict[str," + t.of(more, depth+1) + "]"
 		}
 		return "dict"
@@ -124,6 +148,7 @@ func (t typer) object(node *jsontree.Object, depth int) string {
 	if depth >= maxNesting {
 		return "dict"
 	}
+	t.refs = nil // depth bounds what is in objects
 	required := required(node)
 	parts := make([]string, 0, properties.Len())
 	for i, name := range properties.Names() {
@@ -132,7 +157,7 @@ func (t typer) object(node *jsontree.Object, depth int) string {
 			break
 		}
 		mark := ""
-		if !slices.Contains(required, name) {
+		if !required[name] {
 			mark = "?"
 		}
 		parts = append(parts, key(name)+mark+":"+t.space+t.of(properties.Get(name), depth+1))
@@ -140,23 +165,26 @@ func (t typer) object(node *jsontree.Object, depth int) string {
 	return "{" + strings.Join(parts, ","+t.space) + "}"
 }
 
-// resolve follows references within the document; nil is anything.
-func (t typer) resolve(schema any) *jsontree.Object {
+// resolve follows references within the document, and returns them; nil is anything.
+func (t typer) resolve(schema any) (node *jsontree.Object, refs []string) {
 	for range maxHops {
-		node, _ := schema.(*jsontree.Object)
+		node, _ = schema.(*jsontree.Object)
 		if node == nil || node.String("$ref") == "" {
-			return node
+			return node, refs
 		}
-		schema = t.root.Pointer(node.String("$ref"))
+		ref := node.String("$ref")
+		refs = append(refs, ref)
+		*t.spent += len(ref)
+		schema = t.root.Pointer(ref)
 	}
-	return nil
+	return nil, nil
 }
 
-func required(node *jsontree.Object) []string {
-	var names []string
+func required(node *jsontree.Object) map[string]bool {
+	names := map[string]bool{}
 	for _, r := range node.List("required") {
 		if name, ok := r.(string); ok {
-			names = append(names, name)
+			names[name] = true
 		}
 	}
 	return names
