@@ -17,6 +17,7 @@ type converter struct {
 	relaxed []string
 
 	properties, characters, enums int
+	steps                         int // schemas that were looked at
 }
 
 // shape is what Restore needs to know of a converted schema.
@@ -42,6 +43,7 @@ func (c *converter) relax(path, what string) {
 	if path == "" {
 		path = "the schema"
 	}
+	c.steps += len(path) / 64 // that of one long name would be kept for all that is in it
 	c.relaxed = append(c.relaxed, path+": "+what)
 }
 
@@ -98,14 +100,24 @@ func described(node *jsontree.Object, text string) *jsontree.Object {
 	return node
 }
 
+// step counts a schema that is looked at: parts of a short one may refer to each other
+// so that it is never done.
+func (c *converter) step(path string, depth int) error {
+	if depth > maxDepth {
+		return c.misfit(path, "is nested deeper than %d", maxDepth)
+	}
+	c.steps++
+	return c.limits()
+}
+
 // convert returns the strict form of a schema and its shape.
 func (c *converter) convert(value any, path string, depth int) (*jsontree.Object, *shape, error) {
+	if err := c.step(path, depth); err != nil {
+		return nil, nil, err
+	}
 	node, ok := value.(*jsontree.Object)
 	if !ok {
 		return nil, nil, c.misfit(path, "takes anything")
-	}
-	if depth > maxDepth {
-		return nil, nil, c.misfit(path, "is nested deeper than %d", maxDepth)
 	}
 	if ref := node.String("$ref"); ref != "" {
 		out, s, err := c.reference(ref, path, depth)
@@ -208,9 +220,11 @@ func (c *converter) object(node, out *jsontree.Object, path string, depth int) (
 	c.drop(node, path, "propertyNames", "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies",
 		"unevaluatedProperties", "not", "if", "then", "else")
 	s := &shape{members: map[string]member{}}
+	required := map[string]bool{}
 	for _, r := range node.List("required") {
 		if name, ok := r.(string); ok {
 			s.required = append(s.required, name)
+			required[name] = true
 		}
 	}
 	converted, all := jsontree.NewObject(), []any{}
@@ -221,7 +235,7 @@ func (c *converter) object(node, out *jsontree.Object, path string, depth int) (
 		if err != nil {
 			return nil, err
 		}
-		m := member{shape: shapeOf, optional: !slices.Contains(s.required, name)}
+		m := member{shape: shapeOf, optional: !required[name]}
 		if m.optional {
 			isText, takesEmpty := c.text(properties.Get(name), 0)
 			m.blank = isText && !takesEmpty

@@ -13,8 +13,8 @@ func (c *converter) flatten(node *jsontree.Object, path string, depth int) (*jso
 	parts := node.List("allOf")
 	out := clone(node)
 	out.Delete("allOf")
-	if depth > maxDepth {
-		return nil, c.misfit(path, "is nested deeper than %d", maxDepth)
+	if err := c.step(path, depth); err != nil {
+		return nil, err
 	}
 	for _, p := range parts {
 		part, ok := p.(*jsontree.Object)
@@ -88,6 +88,11 @@ func (c *converter) reference(ref, path string, depth int) (*jsontree.Object, *s
 		converted, shapeOf, err := c.convert(target, path, depth+1)
 		if err != nil {
 			return nil, nil, err
+		}
+		for at := shapeOf; at != nil && at.ref != ""; at = c.shapes[at.ref] {
+			if at.ref == name {
+				return nil, nil, c.misfit(path, "refers to itself")
+			}
 		}
 		c.defs.Set(name, converted)
 		*c.shapes[name] = *shapeOf

@@ -38,6 +38,10 @@ const (
 	maxLargeEnum  = 15_000  // characters of it are counted
 )
 
+// maxSteps bounds what is looked at to convert a schema. One of the largest that the
+// subset allows takes a third.
+const maxSteps = 50_000
+
 // Convert fits a schema to the subset. Optional properties become required and
 // nullable, as the subset demands; Restore undoes it in arguments, where a model
 // may also have sent an empty text for an optional text. A schema
@@ -130,11 +134,13 @@ func loose(root *jsontree.Object, reason string) Schema {
 func (c *converter) limits() error {
 	switch {
 	case c.properties > maxProperties:
-		return &misfitError{"", fmt.Sprintf("has %d properties, more than %d", c.properties, maxProperties)}
+		return &misfitError{"", fmt.Sprintf("has more than %d properties", maxProperties)}
 	case c.characters > maxText:
-		return &misfitError{"", fmt.Sprintf("has names and values of %d characters, more than %d", c.characters, maxText)}
+		return &misfitError{"", fmt.Sprintf("has names and values of more than %d characters", maxText)}
+	case c.steps > maxSteps:
+		return &misfitError{"", "has too many parts that refer to others"}
 	case c.enums > maxEnum:
-		return &misfitError{"", fmt.Sprintf("lists %d values, more than %d", c.enums, maxEnum)}
+		return &misfitError{"", fmt.Sprintf("lists more than %d values", maxEnum)}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package strict_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -355,4 +356,45 @@ func TestEmptyTextsOfTheCorpus(t *testing.T) {
 		}
 	}
 	require.Greater(t, tried, 500)
+}
+
+// Parts of a short schema may refer to each other so that it would never be converted,
+// or be larger than any memory.
+func TestShortSchemasThatWouldBeLong(t *testing.T) {
+	t.Parallel()
+	knot := func(word string) string {
+		defs := ""
+		for i := range 4 {
+			branches := strings.Repeat(fmt.Sprintf(`,{"$ref":"#/$defs/l%d"}`, i+1), 20)[1:]
+			defs += fmt.Sprintf(`"l%d":{"%s":[%s]},`, i, word, branches)
+		}
+		return `{"type":"object","properties":{"a":{"$ref":"#/$defs/l0"}},"$defs":{` + defs + `"l4":{"type":"string"}}}`
+	}
+	layers := ""
+	for i := range 4 {
+		members := ""
+		for j := range 40 {
+			members += fmt.Sprintf(`,"x%d":{"$ref":"#/properties/p%d"}`, j, i+1)
+		}
+		layers += fmt.Sprintf(`"p%d":{"type":"object","properties":{%s}},`, i, members[1:])
+	}
+	long := strings.Repeat("n", 100_000)
+	words := ""
+	for i := range 4000 {
+		words += fmt.Sprintf(`,"%d":{"type":"string","minLength":1}`, i)
+	}
+	for schema, reason := range map[string]string{
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/A"}}}`:                          "a refers to itself",
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/B"},"B":{"$ref":"#/$defs/A"}}}`: "a refers to itself",
+		knot("allOf"): "the schema has too many parts that refer to others",
+		knot("anyOf"): "the schema has too many parts that refer to others",
+		`{"type":"object","properties":{` + layers + `"p4":{"type":"string"}}}`:                              "the schema has more than 5000 properties",
+		`{"type":"object","properties":{"` + long + `":{"type":"object","properties":{` + words[1:] + `}}}}`: "the schema has too many parts that refer to others",
+	} {
+		s := strict.Convert(json.RawMessage(schema))
+		require.False(t, s.Strict, "%.200s", schema)
+		require.Equal(t, reason, s.Reason)
+		_, err := s.Restore(json.RawMessage(`{"a":1}`))
+		require.NoError(t, err)
+	}
 }

@@ -11,7 +11,7 @@ import (
 // one is a value like any other.
 func (c *converter) text(value any, depth int) (isText, takesEmpty bool) {
 	node, ok := value.(*jsontree.Object)
-	if !ok || depth > maxDepth {
+	if !ok || c.step("", depth) != nil { // whoever asks is told of its limits, too
 		return false, false
 	}
 	if ref := node.String("$ref"); ref != "" {
