@@ -3,7 +3,10 @@ package jsonschema
 import "strings"
 
 // filler puts the defaults of a schema into values.
-type filler struct{ root any }
+type filler struct {
+	root  any
+	meter *meter
+}
 
 // maxDepth bounds how deep defaults are looked for; schemas may refer to
 // themselves.
@@ -11,29 +14,40 @@ const maxDepth = 32
 
 // object fills the missing members of value. A member that is null counts as
 // missing when its schema has a default: docs/wire/refly.md#config-based-requests.
-func (f filler) object(schema any, value map[string]any, depth int) {
+func (f filler) object(schema any, value map[string]any, depth int) error {
 	node, ok := f.resolve(schema)
 	if !ok || depth > maxDepth {
-		return
+		return nil
 	}
 	properties, _ := node["properties"].(map[string]any)
 	for name, sub := range properties {
+		if err := f.meter.spend(1); err != nil {
+			return err
+		}
 		member, ok := f.resolve(sub)
 		if !ok {
 			continue
 		}
 		present := value[name] != nil
 		if def, has := member["default"]; has && !present {
+			if err := f.meter.spend(values(def)); err != nil {
+				return err
+			}
 			value[name] = clone(def)
 			present = def != nil
 		}
+		var err error
 		switch {
 		case present:
-			f.value(member, value[name], depth+1)
+			err = f.value(member, value[name], depth+1)
 		case member["properties"] != nil && !refers(sub):
-			f.create(member, value, name, depth)
+			err = f.create(member, value, name, depth)
+		}
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // refers reports whether a schema is a reference. An object that was left out
@@ -43,37 +57,40 @@ func refers(schema any) bool {
 	return node["$ref"] != nil
 }
 
-func (f filler) value(schema map[string]any, value any, depth int) {
+func (f filler) value(schema map[string]any, value any, depth int) error {
 	switch v := value.(type) {
 	case map[string]any:
-		f.object(schema, v, depth)
+		return f.object(schema, v, depth)
 	case []any:
 		for _, item := range v {
 			if o, ok := item.(map[string]any); ok {
-				f.object(schema["items"], o, depth+1)
+				if err := f.object(schema["items"], o, depth+1); err != nil {
+					return err
+				}
 			}
 		}
 	}
+	return nil
 }
 
 // create makes an object that was left out, if its defaults alone make a
 // whole one: an optional object with required members stays left out.
-func (f filler) create(schema, parent map[string]any, name string, depth int) {
+func (f filler) create(schema, parent map[string]any, name string, depth int) error {
 	if _, explicit := parent[name]; explicit {
-		return // null, and no default says otherwise
+		return nil // null, and no default says otherwise
 	}
 	object := map[string]any{}
-	f.object(schema, object, depth+1)
-	if len(object) == 0 {
-		return
+	if err := f.object(schema, object, depth+1); err != nil || len(object) == 0 {
+		return err
 	}
 	required, _ := schema["required"].([]any)
 	for _, r := range required {
 		if r, ok := r.(string); ok && object[r] == nil {
-			return
+			return nil
 		}
 	}
 	parent[name] = object
+	return nil
 }
 
 // resolve follows references within the document.
@@ -91,6 +108,7 @@ func (f filler) resolve(schema any) (map[string]any, bool) {
 		if !ok {
 			return nil, false
 		}
+		f.meter.left -= len(ref) / 64 // short ones cost nothing
 		schema = f.root
 		for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 			if token == "" {

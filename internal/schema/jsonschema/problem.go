@@ -185,7 +185,7 @@ func join(path, name string) string {
 
 // known lists the properties of the object at a place.
 func known(root any, location []string) []string {
-	f := filler{root}
+	f := filler{root, newMeter(nil)}
 	node, ok := f.resolve(root)
 	for _, token := range location {
 		if !ok {

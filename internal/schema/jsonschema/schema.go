@@ -84,8 +84,14 @@ func (closed) Load(url string) (any, error) {
 // wrong with it, in the order of the fields' names. Numbers in value are
 // json.Number.
 func (s *Schema) Check(value map[string]any) Problems {
-	filler{s.root}.object(s.root, value, 0)
-	err := s.compiled.Validate(value)
+	fill := filler{s.root, newMeter(value)}
+	err := fill.object(s.root, value, 0)
+	if err == nil {
+		err = newMeter(value).check(s.compiled, value)
+	}
+	if err == nil {
+		err = s.compiled.Validate(value)
+	}
 	if err == nil {
 		return nil
 	}

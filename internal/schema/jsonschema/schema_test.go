@@ -175,3 +175,58 @@ func TestCacheIsBoundedInBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.NotSame(t, first, again)
 }
+
+// knot is a short schema of a value that would be held against others for years.
+func knot(word, end string) json.RawMessage {
+	defs := ""
+	for i := range 20 {
+		branches := strings.Repeat(fmt.Sprintf(`,{"$ref":"#/$defs/l%d"}`, i+1), 10)[1:]
+		defs += fmt.Sprintf(`"l%d":{"%s":[%s]},`, i, word, branches)
+	}
+	return json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/l0"}},"$defs":{` + defs + `"l20":` + end + `}}`)
+}
+
+func TestSchemasThatTakeTooLongAreNotChecked(t *testing.T) {
+	t.Parallel()
+	deep := any("end")
+	for range 40 {
+		deep = map[string]any{"a": deep}
+	}
+	var many strings.Builder
+	for n := range 5000 {
+		fmt.Fprintf(&many, `,"%d":{"$ref":"#/$defs/d"}`, n)
+	}
+	defaults := `{"properties":{` + many.String()[1:] + `},"$defs":{"d":{"default":[` + strings.Repeat("1,", 50_000) + `1]}}}`
+	for what, c := range map[string]struct {
+		schema json.RawMessage
+		value  map[string]any
+		why    string
+	}{
+		"all":      {knot("allOf", `{"type":"string"}`), map[string]any{"a": "x"}, "too many ways"},
+		"any":      {knot("anyOf", `{"type":"string"}`), map[string]any{"a": json.Number("1")}, "too many ways"},
+		"nested":   {json.RawMessage(`{"properties":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}}`), map[string]any{"a": deep}, "too many ways"},
+		"defaults": {json.RawMessage(defaults), map[string]any{}, "too many ways"},
+		"itself":   {json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/a"}}}`), map[string]any{"a": "x"}, "too many ways"},
+		"dynamic":  {json.RawMessage(`{"properties":{"a":{"$dynamicRef":"#/$defs/a"}},"$defs":{"a":{"$dynamicAnchor":"a"}}}`), map[string]any{"a": "x"}, "$dynamicRef"},
+	} {
+		s, err := jsonschema.Compile(c.schema)
+		require.NoError(t, err, what)
+		require.Contains(t, s.Check(c.value).String(), c.why, what)
+	}
+}
+
+// Much data is no reason to refuse it.
+func TestMuchDataIsChecked(t *testing.T) {
+	t.Parallel()
+	row := `{"type":"object","properties":{"a":{"anyOf":[{"type":"integer"},{"type":"string"},{"type":"null"}]},"b":{"enum":["x","y"],"default":"x"},"next":{"$ref":"#/$defs/row"}},"required":["a"]}`
+	s, err := jsonschema.Compile(json.RawMessage(`{"properties":{"rows":{"type":"array","items":{"$ref":"#/$defs/row"}}},"$defs":{"row":` + row + `}}`))
+	require.NoError(t, err)
+	rows := make([]any, 20_000)
+	for i := range rows {
+		rows[i] = map[string]any{"a": "x", "next": map[string]any{"a": nil}}
+	}
+	require.Empty(t, s.Check(map[string]any{"rows": rows}))
+	require.Equal(t, "x", rows[0].(map[string]any)["b"])
+	rows[19_999] = map[string]any{"a": true}
+	require.Contains(t, s.Check(map[string]any{"rows": rows}).String(), "rows[19999]")
+}
