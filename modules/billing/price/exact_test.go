@@ -66,6 +66,9 @@ func TestPricesByFormulaAreExact(t *testing.T) {
 		if want.Sign() > 0 && want.Cmp(big.NewRat(1, 1)) < 0 {
 			want.SetInt64(1)
 		}
+		if want.Cmp(price.Most.Rat()) > 0 {
+			want = price.Most.Rat()
+		}
 		if got.Price.String() != trimmed(want.FloatString(6)) {
 			t.Fatalf("the price is %s, want %s", got.Price, want.FloatString(6))
 		}
@@ -88,8 +91,8 @@ func TestPricesThatADoubleGetsWrong(t *testing.T) {
 	for name, c := range map[string]struct{ perUnit, n, want string }{
 		"many digits":           {"33.333333", "12345678.9", "411522625.884774"},
 		"half a millionth":      {"1.0000005", "1", "1.000001"},
-		"more than a double":    {"1", "99999999999.123457", "99999999999.123457"},
-		"more digits as a unit": {"99999999999.123457", "1", "99999999999.123457"},
+		"more than a double":    {"0.01", "99999999999.12345", "999999999.991235"},
+		"more digits as a unit": {"99999999999.12345", "0.01", "999999999.991235"},
 	} {
 		rules := `[{"fieldPath":"n","phase":"input","category":"video","defaultCreditsPerUnit":` + c.perUnit + `}]`
 		list, err := price.NewPricer(credit).ParsePrices("0", []price.Method{{Name: "m", Request: schema, Response: schema, Rules: json.RawMessage(rules)}})

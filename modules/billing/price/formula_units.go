@@ -74,17 +74,30 @@ var decimal = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
 // numeric reads a number, or a text that is one. A double is not: what was
 // decoded into one is not what was sent.
 func numeric(v any) (*big.Rat, bool) {
-	var text string
 	switch v := v.(type) {
 	case json.Number:
-		text = v.String()
+		return number(v.String()), true
 	case string:
-		if text = strings.TrimSpace(v); !decimal.MatchString(text) {
-			return nil, false
+		if text := strings.TrimSpace(v); decimal.MatchString(text) {
+			return number(text), true
 		}
 	}
+	return nil, false
+}
+
+// number reads what has the form of a number. One that is too long to compute with, or
+// whose exponent is, counts as a very large one, so that it makes no call cheap.
+func number(text string) *big.Rat {
 	r, err := money.ParseRat(text)
-	return r, err == nil
+	if err == nil {
+		return r
+	}
+	const digits = 1000
+	r = new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(digits), nil))
+	if strings.HasPrefix(text, "-") {
+		r.Neg(r)
+	}
+	return r
 }
 
 // equalTier compares a value with that of a tier: strictly, except that a text

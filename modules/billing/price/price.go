@@ -50,6 +50,19 @@ type rule struct {
 	free     bool
 }
 
+// Most is what a call costs at most by a quantity, a formula or tokens. The arguments
+// of a call, which a price may depend on, know no bound. A thousand such prices add up
+// to an amount, and SQLite keeps all six decimals of one.
+const Most = 1_000_000_000 * money.Credit
+
+// bounded is a computed price, which is not negative, as an amount.
+func bounded(credits *big.Rat) (money.Amount, error) {
+	if credits.Cmp(Most.Rat()) > 0 {
+		return Most, nil
+	}
+	return money.FromRat(credits)
+}
+
 // textUnit is how many characters of a text argument are one unit.
 const textUnit = 1000
 
@@ -233,7 +246,7 @@ func (p List) Price(method string, arguments map[string]any, result json.RawMess
 	if r.quantity != "" {
 		units, err := quantity(arguments[r.quantity])
 		if err == nil {
-			price, err = money.FromRat(ceil(units.Mul(units, r.perUnit.Rat())))
+			price, err = bounded(ceil(units.Mul(units, r.perUnit.Rat())))
 		}
 		if err != nil {
 			return q, fmt.Errorf("argument %q of method %q: %w", r.quantity, method, err)
@@ -295,7 +308,7 @@ func (f Formula) quote(arguments map[string]any, result json.RawMessage) (money.
 	if credits.Sign() < 0 {
 		return 0, errors.New("the price is negative")
 	}
-	price, err := money.FromRat(credits)
+	price, err := bounded(credits)
 	return max(price, money.Credit), err
 }
 
@@ -311,11 +324,10 @@ func ceil(r *big.Rat) *big.Rat {
 func quantity(v any) (*big.Rat, error) {
 	switch v := v.(type) {
 	case json.Number:
-		n, err := money.ParseRat(v.String())
-		if err != nil || n.Sign() < 0 {
-			return nil, errors.New("not a quantity")
+		if n := number(v.String()); n.Sign() >= 0 {
+			return n, nil
 		}
-		return n, nil
+		return nil, errors.New("not a quantity")
 	case string:
 		return ceil(big.NewRat(int64(utf8.RuneCountInString(v)), textUnit)), nil
 	}

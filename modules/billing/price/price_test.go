@@ -61,6 +61,42 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// A call does not become free, or cheap, by a number that is larger than any price.
+func TestLargeNumbersCostTheMost(t *testing.T) {
+	t.Parallel()
+	const quantities = `{"bounded": {"type": "per_quantity", "quantityField": "num", "creditsPerUnit": 1, "maxCredits": 10},
+		"n": {"type": "per_quantity", "quantityField": "num", "creditsPerUnit": 0.000001}, "film": 0, "images": 0, "times": 0}`
+	const rule = `{"fieldPath":"num","phase":"input","category":"image","defaultCreditsPerUnit":1}`
+	methods := priced("bounded", "n", "film", "images", "times")
+	methods[2].Rules = json.RawMessage(`[` + strings.Replace(rule, "image", "video", 1) + `]`)
+	methods[3].Rules = json.RawMessage(`[` + rule + `]`)
+	methods[4].Rules = json.RawMessage(`[{"fieldPath":"text","phase":"input","category":"image","defaultCreditsPerUnit":1},
+		{"fieldPath":"num","phase":"input","isMultiplier":true,"applyTo":"image"}]`)
+	p, err := price.NewPricer(120*credit).ParsePrices(quantities, methods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, num := range []string{"1000000000000000000", "1e30", "1e1000", "1e99999999999999999999", "1" + strings.Repeat("0", 1000)} {
+		for _, m := range methods {
+			want := price.Most
+			if m.Name == "bounded" {
+				want = 10 * credit
+			}
+			arguments := map[string]any{"num": json.Number(num)}
+			got, err := p.Price(m.Name, arguments, nil)
+			if err != nil || got.Problem != nil || got.Price != want {
+				t.Errorf("%s(%.20s) costs %v, %v, %v, want %s", m.Name, num, got.Price, got.Problem, err, want)
+			}
+			if got := p.Estimate(m.Name, arguments); got != want {
+				t.Errorf("%s(%.20s) is estimated at %s, want %s", m.Name, num, got, want)
+			}
+		}
+	}
+	if got, err := p.Price("n", map[string]any{"num": json.Number("-1e1000")}, nil); err == nil {
+		t.Errorf("fewer than none cost %v", got)
+	}
+}
+
 func TestOnePriceForAllMethods(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"3", `"3"`, " 3 "} {

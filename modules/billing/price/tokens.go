@@ -40,8 +40,8 @@ func (p Tokens) Of(u Used) money.Amount {
 		cost.Add(cost, new(big.Int).Mul(big.NewInt(int64(part.price)), big.NewInt(part.tokens)))
 	}
 	cost.Div(cost.Add(cost, big.NewInt(million/2)), big.NewInt(million))
-	if !cost.IsInt64() || cost.Int64() > int64(money.Max) {
-		return money.Max
+	if !cost.IsInt64() || cost.Int64() > int64(Most) {
+		return Most
 	}
 	return money.Amount(cost.Int64())
 }

@@ -10,7 +10,7 @@ import (
 func TestTokensCostWhatTheyCostInParts(t *testing.T) {
 	t.Parallel()
 	million := price.PerMillion(2*credit, 10*credit)
-	for tokens, want := range map[[2]int64]string{{0, 0}: "0", {1_000_000, 0}: "2", {500_000, 100_000}: "2", {1, 1}: "0.000012", {1 << 62, 1 << 62}: money.Max.String()} {
+	for tokens, want := range map[[2]int64]string{{0, 0}: "0", {1_000_000, 0}: "2", {500_000, 100_000}: "2", {1, 1}: "0.000012", {1 << 62, 1 << 62}: price.Most.String()} {
 		if got := million.Of(price.Used{Input: tokens[0], Output: tokens[1]}).String(); got != want {
 			t.Errorf("%v cost %s, want %s", tokens, got, want)
 		}
