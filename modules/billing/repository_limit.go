@@ -58,7 +58,7 @@ func (repository) saveLimits(tx database.Tx, row limitRow) error {
 // hold keeps a call's price, and forgets those of calls that have ended.
 func (repository) hold(tx database.Tx, row holdRow) error {
 	err := database.Scoped(tx.Handle, row.UID).
-		Where("call_id IN (SELECT call_id FROM tool_call_results WHERE uid = ? AND status <> 'executing')", row.UID).Delete(&holdRow{}).Error
+		Where("call_id IN (SELECT call_id FROM tool_call_results WHERE uid = ? AND status NOT IN ('executing', 'waiting'))", row.UID).Delete(&holdRow{}).Error
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s spending) of(q *gorm.DB) *gorm.DB {
 	return q
 }
 
-// spent is what was charged, and what calls that execute will cost.
+// spent is what was charged, and what is held.
 func (r repository) spent(h database.Handle, uid string, s spending) (money.Amount, error) {
 	var sum money.Amount
 	// Sums of exact decimals: SQLite adds them as floating-point numbers, whose
@@ -96,11 +96,12 @@ func (r repository) spent(h database.Handle, uid string, s spending) (money.Amou
 	return sum + held, err
 }
 
-// held is what calls that execute will cost.
+// held is what calls that execute will cost, also those that wait for the answer to a
+// question: they were sent. Calls that wait to be allowed hold nothing yet.
 func (repository) held(h database.Handle, uid string, s spending) (money.Amount, error) {
 	var sum money.Amount
 	err := s.of(database.Scoped(h, uid)).Table("credit_holds").Select("COALESCE(SUM(amount), 0)").
-		Where("call_id IN (SELECT call_id FROM tool_call_results WHERE uid = ? AND status = 'executing')", uid).Scan(&sum).Error
+		Where("call_id IN (SELECT call_id FROM tool_call_results WHERE uid = ? AND status IN ('executing', 'waiting'))", uid).Scan(&sum).Error
 	return sum, err
 }
 
