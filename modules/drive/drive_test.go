@@ -43,9 +43,9 @@ func (canvases) DeleteCanvas(context.Context, actor.Actor, string) error { retur
 type broken struct {
 	objectstore.Store
 	fail bool
-	// remove, put are called before it deletes or stores.
-	remove func() error
-	put    func()
+	// remove, put, get are called before it deletes, stores or reads.
+	remove   func() error
+	put, get func()
 }
 
 var errBroken = errors.New("the storage is broken")
@@ -58,6 +58,13 @@ func (b *broken) Put(ctx context.Context, key string, body io.ReadSeeker, conten
 		b.put()
 	}
 	return b.Store.Put(ctx, key, body, contentType)
+}
+
+func (b *broken) Get(ctx context.Context, key string, from int64) (io.ReadCloser, error) {
+	if b.get != nil {
+		b.get()
+	}
+	return b.Store.Get(ctx, key, from)
 }
 
 func (b *broken) Delete(ctx context.Context, key string) error {

@@ -58,13 +58,14 @@ var (
 	ErrTooLarge      = errs.New(errs.TooLarge, "The file is too large.")
 )
 
-// key is where the content of a file is, as the architecture has it.
+// key is what clients are told of where the content of a file is:
+// docs/wire/refly.md#drive-files.
 func key(uid, canvasID, name string) string { return path.Join("drive", uid, canvasID, name) }
 
-// laterKey is where it is when a file that was deleted had that key: it may yet be taken
-// away, so nothing is stored there again.
-func laterKey(uid, fileID, canvasID, name string) string {
-	return path.Join("drive", uid, fileID, canvasID, name)
+// contentKey is where content is. The id is of this content alone: what was there is
+// taken away when it is over, and may be read until then.
+func contentKey(uid, id, canvasID, name string) string {
+	return path.Join("drive", uid, id, canvasID, name)
 }
 
 // maxName is the longest name of a file, in bytes.

@@ -33,6 +33,9 @@ type row struct {
 	DeletedAt     *time.Time // plain column: rows are hidden by the queries, not by gorm
 }
 
+// place is where the content goes that the row is reserved for.
+func (r row) place() string { return contentKey(r.UID, r.FileID, r.CanvasID, r.Name) }
+
 // TableName implements gorm's Tabler.
 func (row) TableName() string { return "drive_files" }
 
@@ -69,10 +72,10 @@ func (repository) named(h database.Handle, uid, canvasID, name string) (r row, f
 	return r, err == nil, err
 }
 
-// usedUp reports whether a file that was deleted had its content under a key.
-func (repository) usedUp(tx database.Tx, uid, canvasID, key string) (bool, error) {
+// names reports whether a file has its content under a key.
+func (repository) names(tx database.Tx, uid, key string) (bool, error) {
 	var n int64
-	err := database.Scoped(tx.Handle, uid).Model(&row{}).Where("canvas_id = ? AND storage_key = ? AND deleted_at IS NOT NULL", canvasID, key).Count(&n).Error
+	err := database.Scoped(tx.Handle, uid).Model(&row{}).Where("storage_key = ? AND deleted_at IS NULL", key).Count(&n).Error
 	return n > 0, err
 }
 
@@ -90,15 +93,25 @@ func (repository) discard(tx database.Tx, uid, fileID string) error {
 	return database.Scoped(tx.Handle, uid).Where("file_id = ? AND storage_key IS NULL", fileID).Delete(&row{}).Error
 }
 
-// expire takes back the names that were reserved before a time: their servers
-// died.
-func (repository) expire(tx database.Tx, uid string, before time.Time) error {
-	return database.Scoped(tx.Handle, uid).Where("storage_key IS NULL AND created_at < ?", before).Delete(&row{}).Error
+// expired are the names that were reserved before a time.
+func (repository) expired(tx database.Tx, uid string, before time.Time) ([]row, error) {
+	var rows []row
+	return rows, database.Scoped(tx.Handle, uid).Where("storage_key IS NULL AND created_at < ? AND deleted_at IS NULL", before).Find(&rows).Error
 }
 
-func (repository) get(h database.Handle, uid, fileID string) (row, error) {
+// get is a file whose content is there.
+func (rp repository) get(h database.Handle, uid, fileID string) (row, error) {
+	r, err := rp.live(h, uid, fileID)
+	if err == nil && r.StorageKey == nil {
+		return row{}, ErrMissing
+	}
+	return r, err
+}
+
+// live is a file, or a name that is reserved for one.
+func (repository) live(h database.Handle, uid, fileID string) (row, error) {
 	var r row
-	err := database.Scoped(h, uid).Where("file_id = ? AND storage_key IS NOT NULL AND deleted_at IS NULL", fileID).Take(&r).Error
+	err := database.Scoped(h, uid).Where("file_id = ? AND deleted_at IS NULL", fileID).Take(&r).Error
 	if errors.Is(err, database.ErrNotFound) {
 		return row{}, ErrMissing
 	}

@@ -68,15 +68,20 @@ func (s *Service) Find(ctx context.Context, a actor.Actor, canvasID, name string
 
 // Open returns a file and its content, which the caller closes.
 func (s *Service) Open(ctx context.Context, a actor.Actor, fileID string) (File, io.ReadSeekCloser, error) {
-	r, err := s.rows.get(s.db.Read(ctx), a.UID, fileID)
-	if err != nil {
-		return File{}, nil, err
+	for last := ""; ; {
+		r, err := s.rows.get(s.db.Read(ctx), a.UID, fileID)
+		if err != nil {
+			return File{}, nil, err
+		}
+		content, err := objectstore.Open(ctx, s.objects, *r.StorageKey, r.Size)
+		if err == nil || !errors.Is(err, objectstore.ErrNotFound) {
+			return r.file(), content, err
+		}
+		if *r.StorageKey == last {
+			return r.file(), nil, ErrMissing.With(err)
+		}
+		last = *r.StorageKey // it may have been replaced since the row was read
 	}
-	content, err := objectstore.Open(ctx, s.objects, *r.StorageKey, r.Size)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		err = ErrMissing.With(err)
-	}
-	return r.file(), content, err
 }
 
 // Read returns a file and all of its content; ErrTooLarge when that is longer

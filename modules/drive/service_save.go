@@ -95,38 +95,72 @@ func (s *Service) Save(ctx context.Context, a actor.Actor, c Content) (File, err
 	if c.ResultID != "" {
 		r.ResultID, r.ResultVersion = &c.ResultID, &c.Version
 	}
-	place, err := s.reserve(ctx, a, &r, c.Replace)
+	held, err := s.reserve(ctx, a, &r, c.Replace)
 	if err != nil {
 		return File{}, err
 	}
-	if err := s.objects.Put(ctx, place, c.Body, r.Type); err != nil {
-		return File{}, errors.Join(fmt.Errorf("store %s: %w", r.FileID, err), s.giveUp(ctx, a, r))
+	if err := s.objects.Put(ctx, held.place(), c.Body, r.Type); err != nil {
+		return File{}, errors.Join(fmt.Errorf("store %s: %w", r.FileID, err), s.giveUp(ctx, held))
 	}
-	r.StorageKey = &place
-	err = s.db.InTx(ctx, func(tx database.Tx) error {
-		return s.rows.update(tx, a.UID, r.FileID, map[string]any{
-			"storage_key": place, "type": r.Type, "category": r.Category, "size": r.Size, "summary": r.Summary,
+	if err := s.settle(ctx, r, held); err != nil {
+		return File{}, errors.Join(err, s.giveUp(ctx, held))
+	}
+	return r.file(), nil
+}
+
+// settle makes content that is stored that of its file, also when the caller is gone:
+// the file has all of it, or is as it was.
+func (s *Service) settle(ctx context.Context, r, held row) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	var before []string
+	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := s.rows.lock(tx, r.UID); err != nil {
+			return err
+		}
+		old, err := s.rows.live(tx.Handle, r.UID, r.FileID)
+		if err != nil {
+			return err
+		}
+		if old.StorageKey != nil {
+			before = []string{*old.StorageKey}
+		}
+		if err := discard.Later(tx, r.UID, s.now(), before...); err != nil {
+			return err
+		}
+		return s.rows.update(tx, r.UID, r.FileID, map[string]any{
+			"storage_key": held.place(), "type": r.Type, "category": r.Category, "size": r.Size, "summary": r.Summary,
 			"result_id": r.ResultID, "result_version": r.ResultVersion, "updated_at": s.now(),
 		})
 	})
-	if errors.Is(err, ErrMissing) {
-		err = errors.Join(err, s.takeBack(ctx, a, c.CanvasID, place))
+	if err == nil {
+		s.gone.Try(ctx, r.UID, before...)
 	}
-	return r.file(), err
+	return err
 }
 
-// takeBack has content taken away that came when its file had been deleted.
-func (s *Service) takeBack(ctx context.Context, a actor.Actor, canvasID, place string) error {
+// giveUp takes back what reserve took, with the content that may be stored, also when
+// the caller is gone.
+func (s *Service) giveUp(ctx context.Context, held row) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return s.db.InTx(ctx, func(tx database.Tx) error {
-		gone, err := s.rows.usedUp(tx, a.UID, canvasID, place)
-		if err != nil || !gone {
-			return err // who has the name now may store it there
+		if err := s.rows.lock(tx, held.UID); err != nil {
+			return err
 		}
-		return discard.Later(tx, a.UID, s.now(), place)
+		if err := s.rows.discard(tx, held.UID, held.FileID); err != nil {
+			return err
+		}
+		stored, err := s.rows.names(tx, held.UID, held.place())
+		if err != nil || stored {
+			return err // the change was made, and only its answer was lost
+		}
+		return discard.Later(tx, held.UID, s.now(), held.place())
 	})
 }
+
+// settleTimeout bounds what is done once content is stored, or could not be.
+const settleTimeout = 10 * time.Second
 
 // allowed checks what can be known before a file is read, and returns its size.
 func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) (size int64, err error) {
@@ -146,35 +180,26 @@ func (s *Service) allowed(ctx context.Context, a actor.Actor, c Content) (size i
 // reservationLife is how long a name waits for its content.
 const reservationLife = time.Hour
 
-// reserve takes a name and the room for a file, before its content is stored, and says
-// where that is to be.
-func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) (place string, err error) {
+// reserve takes a name and the room for a file, before its content is stored. The row
+// that it returns says where that is to be, which is never where something was before.
+func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) (held row, err error) {
 	err = s.db.InTx(ctx, func(tx database.Tx) error {
 		if err := s.rows.lock(tx, a.UID); err != nil {
 			return err
 		}
-		if err := s.rows.expire(tx, a.UID, s.now().Add(-reservationLife)); err != nil {
+		if err := s.expire(tx, a.UID); err != nil {
 			return err
 		}
 		old, found, err := s.rows.named(tx.Handle, a.UID, r.CanvasID, r.Name)
 		if err != nil {
 			return err
 		}
-		replace = replace && found
-		more := r.Size
-		if replace {
-			more -= old.Size
+		held = *r
+		if replace && found {
+			r.FileID, r.CreatedAt = old.FileID, old.CreatedAt
+			return s.room(tx, a.UID, r.Size-old.Size) // it is as it was until the new content is stored
 		}
-		if err := s.room(tx, a.UID, more); err != nil {
-			return err
-		}
-		if replace {
-			r.FileID, r.CreatedAt, r.PK = old.FileID, old.CreatedAt, old.PK
-			if old.StorageKey != nil {
-				place = *old.StorageKey
-				return nil // it is as it was until the new content is stored
-			}
-			place, err = s.place(tx, r)
+		if err := s.room(tx, a.UID, r.Size); err != nil {
 			return err
 		}
 		base := r.Name
@@ -184,22 +209,28 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 				return err
 			}
 		}
-		if place, err = s.place(tx, r); err != nil {
-			return err
-		}
-		return s.rows.insert(tx, r)
+		held = *r
+		return s.rows.insert(tx, &held)
 	})
-	return place, err
+	return held, err
 }
 
-// place is the key of a file whose content is not stored yet.
-func (s *Service) place(tx database.Tx, r *row) (string, error) {
-	first := key(r.UID, r.CanvasID, r.Name)
-	taken, err := s.rows.usedUp(tx, r.UID, r.CanvasID, first)
-	if taken {
-		return laterKey(r.UID, r.FileID, r.CanvasID, r.Name), err
+// expire takes back what was reserved by servers that died, with the content that they
+// may have stored.
+func (s *Service) expire(tx database.Tx, uid string) error {
+	rows, err := s.rows.expired(tx, uid, s.now().Add(-reservationLife))
+	if err != nil {
+		return err
 	}
-	return first, err
+	for _, r := range rows {
+		if err := s.rows.discard(tx, uid, r.FileID); err != nil {
+			return err
+		}
+		if err := discard.Later(tx, uid, s.now(), r.place()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Room refuses with ErrFull when the user's files, of canvases and of sessions,
@@ -240,13 +271,3 @@ func (s *Service) Usage(ctx context.Context, a actor.Actor) (used, quota int64, 
 	used, err = s.taken(s.db.Read(ctx), a.UID)
 	return used, s.settings.Quota, err
 }
-
-// giveUp takes back what reserve took, also when the caller is gone.
-func (s *Service) giveUp(ctx context.Context, a actor.Actor, r row) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	return s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.discard(tx, a.UID, r.FileID) })
-}
-
-// settleTimeout bounds what is cleaned up after a failure.
-const settleTimeout = 10 * time.Second

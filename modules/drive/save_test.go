@@ -1,0 +1,101 @@
+package drive_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/drive"
+)
+
+func (f *fixture) put(ctx context.Context, name, content string, replace bool) (drive.File, error) {
+	return f.Save(ctx, anna, drive.Content{CanvasID: anna.UID, Name: name, Body: strings.NewReader(content), Source: drive.Agent, Replace: replace})
+}
+
+// What is stored is recorded, also when the caller leaves before it is.
+func TestCallersLeaveWhileContentIsStored(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		for i, content := range []string{"first", "a longer one"} {
+			ctx, leave := context.WithCancel(t.Context())
+			f.objects.put = leave
+			saved, err := f.put(ctx, "a.txt", content, i > 0)
+			require.NoError(t, err)
+			require.Equal(t, content, f.read(t, anna, saved.FileID))
+			got, err := f.Get(t.Context(), anna, saved.FileID)
+			require.NoError(t, err)
+			require.EqualValues(t, len(content), got.Size)
+		}
+		f.agree(t, db, 1)
+	})
+}
+
+// Content that could not be recorded is nobody's: a file that was to be replaced is as
+// it was, and the content goes once its reservation has expired.
+func TestContentThatCouldNotBeRecordedGoes(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		rename := func(from, to string) {
+			require.NoError(t, db.InTx(context.Background(), func(tx database.Tx) error {
+				return database.Unscoped(tx.Handle).Exec(fmt.Sprintf("ALTER TABLE %s RENAME TO %s", from, to)).Error
+			}))
+		}
+		old := f.save(t, anna, "old.txt", "old", false)
+		for _, name := range []string{"new.txt"} {
+			f.objects.put = func() { rename("drive_files", "hidden") }
+			_, err := f.put(t.Context(), name, "unrecorded", true)
+			require.Error(t, err)
+			rename("hidden", "drive_files")
+		}
+		f.objects.put = nil
+		require.Equal(t, "old", f.read(t, anna, old.FileID))
+		f.now = f.now.Add(2 * time.Hour)
+		f.save(t, anna, "new.txt", "recorded", false)
+		f.agree(t, db, 2)
+	})
+}
+
+// Who takes longer than a reservation lives stores nothing.
+func TestContentOfAnExpiredReservationGoes(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		f.save(t, anna, "old.txt", "old", false)
+		for _, name := range []string{"new.txt"} {
+			f.objects.put = func() {
+				f.objects.put = nil
+				f.now = f.now.Add(2 * time.Hour)
+				f.save(t, anna, "meanwhile.txt", "x", true)
+				f.agree(t, db, 2)
+			}
+			_, err := f.put(t.Context(), name, "late", true)
+			require.ErrorIs(t, err, drive.ErrMissing)
+			f.agree(t, db, 2)
+		}
+	})
+}
+
+// A file that is replaced while it is opened has its new content.
+func TestAFileIsOpenedWhileItIsReplaced(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		file := f.save(t, anna, "a.txt", "old", false)
+		f.objects.get = func() {
+			f.objects.get = nil
+			f.save(t, anna, "a.txt", "the new one", true)
+		}
+		got, content, err := f.Read(t.Context(), anna, file.FileID, 100)
+		require.NoError(t, err)
+		require.Equal(t, "the new one", string(content))
+		require.EqualValues(t, len(content), got.Size)
+	})
+}
