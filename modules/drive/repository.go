@@ -2,6 +2,7 @@ package drive
 
 import (
 	"errors"
+	"path"
 	"time"
 
 	"github.com/portico-run/portico/internal/database"
@@ -10,8 +11,8 @@ import (
 // repository is the SQL of this module.
 type repository struct{}
 
-// row is a file. One without a storage key is a name that is reserved while
-// its content is on the way.
+// row is a file. One without a storage key is a name, or room for a replacement, that
+// is reserved while content is on the way.
 type row struct {
 	PK            int64 `gorm:"primaryKey"`
 	FileID        string
@@ -33,8 +34,15 @@ type row struct {
 	DeletedAt     *time.Time // plain column: rows are hidden by the queries, not by gorm
 }
 
+// replacing is what is reserved for r as the new content of a file: the room that it
+// takes more, under a name that no file can have.
+func (r row) replacing(old row) row {
+	r.Name, r.Size = path.Join(r.FileID, r.Name), max(r.Size-old.Size, 0)
+	return r
+}
+
 // place is where the content goes that the row is reserved for.
-func (r row) place() string { return contentKey(r.UID, r.FileID, r.CanvasID, r.Name) }
+func (r row) place() string { return contentKey(r.UID, r.FileID, r.CanvasID, path.Base(r.Name)) }
 
 // TableName implements gorm's Tabler.
 func (row) TableName() string { return "drive_files" }
@@ -88,12 +96,12 @@ func (repository) update(tx database.Tx, uid, fileID string, change map[string]a
 		Where("file_id = ? AND deleted_at IS NULL", fileID).Updates(change), ErrMissing)
 }
 
-// discard takes back a name whose content did not come.
+// discard takes back what was reserved. It returns ErrMissing when that has expired.
 func (repository) discard(tx database.Tx, uid, fileID string) error {
-	return database.Scoped(tx.Handle, uid).Where("file_id = ? AND storage_key IS NULL", fileID).Delete(&row{}).Error
+	return database.MustAffect(database.Scoped(tx.Handle, uid).Where("file_id = ? AND storage_key IS NULL", fileID).Delete(&row{}), ErrMissing)
 }
 
-// expired are the names that were reserved before a time.
+// expired is what was reserved before a time.
 func (repository) expired(tx database.Tx, uid string, before time.Time) ([]row, error) {
 	var rows []row
 	return rows, database.Scoped(tx.Handle, uid).Where("storage_key IS NULL AND created_at < ? AND deleted_at IS NULL", before).Find(&rows).Error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/drive"
 )
 
@@ -49,7 +51,7 @@ func TestContentThatCouldNotBeRecordedGoes(t *testing.T) {
 			}))
 		}
 		old := f.save(t, anna, "old.txt", "old", false)
-		for _, name := range []string{"new.txt"} {
+		for _, name := range []string{"new.txt", "old.txt"} {
 			f.objects.put = func() { rename("drive_files", "hidden") }
 			_, err := f.put(t.Context(), name, "unrecorded", true)
 			require.Error(t, err)
@@ -69,7 +71,7 @@ func TestContentOfAnExpiredReservationGoes(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := setup(t, db)
 		f.save(t, anna, "old.txt", "old", false)
-		for _, name := range []string{"new.txt"} {
+		for _, name := range []string{"new.txt", "old.txt"} {
 			f.objects.put = func() {
 				f.objects.put = nil
 				f.now = f.now.Add(2 * time.Hour)
@@ -97,5 +99,72 @@ func TestAFileIsOpenedWhileItIsReplaced(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "the new one", string(content))
 		require.EqualValues(t, len(content), got.Size)
+	})
+}
+
+// Replacements that come together share the room, and one that fails gives back what it
+// took.
+func TestReplacementsAtOnceShareTheRoom(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		names := []string{"a.txt", "b.txt", "c.txt"}
+		for _, name := range names {
+			f.save(t, anna, name, "x", false)
+		}
+		var group, storing sync.WaitGroup
+		waiting, goOn := make(chan struct{}, 2), make(chan struct{})
+		f.objects.put = func() {
+			select {
+			case waiting <- struct{}{}:
+				storing.Done()
+				<-goOn
+			default:
+			}
+		}
+		storing.Add(2)
+		for _, name := range names[:2] {
+			group.Go(func() {
+				if _, err := f.put(t.Context(), name, strings.Repeat("x", 1000), true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		storing.Wait()
+		_, err := f.put(t.Context(), names[2], strings.Repeat("x", 1000), true)
+		close(goOn)
+		group.Wait()
+		require.ErrorIs(t, err, drive.ErrFull)
+		f.objects.put, f.objects.fail = nil, true
+		_, err = f.put(t.Context(), names[2], strings.Repeat("x", 500), true)
+		require.ErrorIs(t, err, errBroken)
+		f.objects.fail = false
+		f.save(t, anna, names[2], strings.Repeat("x", 500), true)
+		used, quota, err := f.Usage(t.Context(), anna)
+		require.NoError(t, err)
+		require.Equal(t, quota, used)
+		files, err := f.List(t.Context(), anna, "", httpapi.PageQuery{})
+		require.NoError(t, err)
+		require.Len(t, files.Items, len(names))
+		f.agree(t, db, len(names))
+	})
+}
+
+// A file that has become smaller meanwhile leaves less room for its new content.
+func TestReplacementsCountWhatTheyReplace(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		for _, name := range []string{"a.txt", "b.txt"} {
+			f.save(t, anna, name, strings.Repeat("x", 1000), false)
+		}
+		f.objects.put = func() {
+			f.objects.put = nil
+			f.save(t, anna, "a.txt", "x", true)
+			f.save(t, anna, "c.txt", strings.Repeat("x", 1000), false)
+		}
+		_, err := f.put(t.Context(), "a.txt", strings.Repeat("x", 1000), true)
+		require.ErrorIs(t, err, drive.ErrFull)
+		f.agree(t, db, 3)
 	})
 }

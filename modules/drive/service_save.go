@@ -122,6 +122,14 @@ func (s *Service) settle(ctx context.Context, r, held row) error {
 		if err != nil {
 			return err
 		}
+		if held.FileID != r.FileID {
+			if err := s.rows.discard(tx, r.UID, held.FileID); err != nil {
+				return err
+			}
+			if err := s.room(tx, r.UID, r.Size-old.Size); err != nil {
+				return err // the file is smaller than it was
+			}
+		}
 		if old.StorageKey != nil {
 			before = []string{*old.StorageKey}
 		}
@@ -148,7 +156,7 @@ func (s *Service) giveUp(ctx context.Context, held row) error {
 		if err := s.rows.lock(tx, held.UID); err != nil {
 			return err
 		}
-		if err := s.rows.discard(tx, held.UID, held.FileID); err != nil {
+		if err := s.rows.discard(tx, held.UID, held.FileID); err != nil && !errors.Is(err, ErrMissing) {
 			return err
 		}
 		stored, err := s.rows.names(tx, held.UID, held.place())
@@ -194,10 +202,13 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 		if err != nil {
 			return err
 		}
-		held = *r
 		if replace && found {
-			r.FileID, r.CreatedAt = old.FileID, old.CreatedAt
-			return s.room(tx, a.UID, r.Size-old.Size) // it is as it was until the new content is stored
+			held = r.replacing(old)
+			r.FileID, r.CreatedAt = old.FileID, old.CreatedAt // it is as it was until the new content is stored
+			if err := s.room(tx, a.UID, held.Size); err != nil {
+				return err
+			}
+			return s.rows.insert(tx, &held)
 		}
 		if err := s.room(tx, a.UID, r.Size); err != nil {
 			return err
