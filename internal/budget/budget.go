@@ -36,6 +36,7 @@ type Hold struct {
 	name   string
 	owner  *owner
 	whole  bool
+	kept   int64 // of it, what stays
 	held   int64
 }
 
@@ -66,14 +67,14 @@ func Heavy(ctx context.Context) {
 
 // Take waits until there is room for a value of so many bytes, or returns ctx's
 // error. A value takes the place of the one before in the same context, since a
-// call that kept one while it waits for the next could wait for itself. Where
-// no budget was opened, nothing is counted.
+// call that kept one while it waits for the next could wait for itself, but not of
+// those of Keep. Where no budget was opened, nothing is counted.
 func Take(ctx context.Context, bytes int64) error {
 	h, ok := ctx.Value(holdKey{}).(*Hold)
 	if !ok {
 		return nil
 	}
-	if bytes = min(bytes, h.budget.share); h.whole {
+	if bytes = min(h.kept+bytes, h.budget.share); h.whole {
 		bytes = h.budget.share
 	}
 	if bytes <= h.held {
@@ -89,6 +90,14 @@ func Take(ctx context.Context, bytes int64) error {
 	}
 	h.held = bytes
 	return nil
+}
+
+// Keep is Take for a value that stays until Release, beside all that come after it.
+func Keep(ctx context.Context, bytes int64) error {
+	if h, ok := ctx.Value(holdKey{}).(*Hold); ok {
+		h.kept += bytes
+	}
+	return Take(ctx, 0)
 }
 
 func (h *Hold) give() {

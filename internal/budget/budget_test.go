@@ -43,6 +43,24 @@ func TestLargeValuesWaitForRoom(t *testing.T) {
 	}
 }
 
+func TestValuesThatStayAddUp(t *testing.T) {
+	t.Parallel()
+	b := budget.New(100, 60)
+	anna, first := b.Open(t.Context(), "anna")
+	again, second := b.Open(t.Context(), "anna")
+	for range 2 {
+		require.NoError(t, budget.Keep(anna, 20))
+	}
+	require.False(t, waits(again, t, 20))
+	second.Release()
+	again, second = b.Open(t.Context(), "anna")
+	require.False(t, waits(anna, t, 15), "it comes to those that stay")
+	require.True(t, waits(again, t, 10))
+	require.False(t, waits(anna, t, 1_000), "a call never waits for itself")
+	first.Release()
+	second.Release()
+}
+
 func TestHeavyCallsTakeTheShareOfTheirOwner(t *testing.T) {
 	t.Parallel()
 	b := budget.New(100, 60)

@@ -348,14 +348,14 @@ func (a *App) Variables() map[string]string {
 	return vars
 }
 
-// maxCarried is the largest file that goes into a tool or comes out of one: it
-// is in memory meanwhile.
+// maxCarried is the largest file that goes into a tool or comes out of one, and what
+// those have together that go into one call: they are in memory meanwhile.
 const maxCarried = 64 << 20
 
 func (a *App) resources() *resource.Resolver {
 	c := a.Config
 	return resource.New(resource.Deps{
-		Files: a.Drive.Service, Client: a.egress, Objects: a.Objects, Limit: min(c.Drive.MaxFile, maxCarried), Endpoint: c.Server.Endpoint, Now: a.DB.Now,
+		Files: a.Drive.Service, Client: a.egress, Objects: a.Objects, Limit: min(c.Drive.MaxFile, maxCarried), Together: maxCarried, Endpoint: c.Server.Endpoint, Now: a.DB.Now,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -11,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/drive"
 )
 
 // ErrInput is an argument that names no file.
@@ -44,17 +47,14 @@ func (r *Resolver) Inputs(ctx context.Context, a actor.Actor, egress []netip.Pre
 	if !n.holds() {
 		return arguments, nil
 	}
+	in := incoming{Resolver: r, actor: a, egress: egress}
 	out, err := n.walk(arguments, "", false, func(v any, n node, path string, optional bool) (any, error) {
 		address, id := fileOf(v)
 		switch {
 		case id != "":
-			return r.file(ctx, a, id, n.Format, path)
+			return in.file(ctx, id, n.Format, path)
 		case address != "" && n.Format == "file":
-			f, err := r.fetch(ctx, Origin{Egress: egress}, address)
-			if err != nil {
-				return nil, ErrInput.Do(fmt.Sprintf("%q: the file at this URL cannot be fetched. Give a URL of the public internet that answers with the file, or a Drive fileId.", path)).With(err)
-			}
-			return f, nil
+			return in.web(ctx, address, path)
 		case address != "", optional && n.Format != "file":
 			return v, nil
 		}
@@ -89,15 +89,62 @@ func noFile(v any, path string) error {
 		path, shown))
 }
 
+// incoming is the files of one call on their way in. They are in memory together until
+// the call is over.
+type incoming struct {
+	*Resolver
+
+	actor  actor.Actor
+	egress []netip.Prefix
+	bytes  int64
+}
+
+// keep counts a file of so many bytes, before it is read where that is known.
+func (in *incoming) keep(ctx context.Context, bytes int64, path string) error {
+	if in.bytes += bytes; in.bytes > in.deps.Together {
+		return in.tooMuch(path)
+	}
+	return budget.Keep(ctx, bytes)
+}
+
+func (in *incoming) tooMuch(path string) error {
+	return ErrInput.Do(fmt.Sprintf("%q: the files of one call may have %d bytes together, and with this one they have more. Give each call fewer files, or smaller ones.",
+		path, in.deps.Together))
+}
+
+// web is the file at an address.
+func (in *incoming) web(ctx context.Context, address, path string) (any, error) {
+	limit := min(in.deps.Limit, in.deps.Together-in.bytes)
+	f, err := in.fetch(ctx, Origin{Egress: in.egress}, address, limit)
+	switch {
+	case errors.Is(err, errLonger) && limit < in.deps.Limit:
+		return nil, in.tooMuch(path)
+	case err != nil:
+		return nil, ErrInput.Do(fmt.Sprintf("%q: the file at this URL cannot be fetched. Give a URL of the public internet that answers with the file, or a Drive fileId.", path)).With(err)
+	}
+	return f, in.keep(ctx, int64(len(f.Content)), path)
+}
+
 // file is a file in the form that a tool takes.
-func (r *Resolver) file(ctx context.Context, a actor.Actor, id, format, path string) (any, error) {
+func (in *incoming) file(ctx context.Context, id, format, path string) (any, error) {
 	if format == "url" {
-		link, err := r.deps.Files.Link(ctx, a, id, 0)
+		link, err := in.deps.Files.Link(ctx, in.actor, id, 0)
 		return link.URL, inputError(err, path, id)
 	}
-	f, content, err := r.deps.Files.Read(ctx, a, id, r.deps.Limit)
+	f, body, err := in.deps.Files.Open(ctx, in.actor, id)
 	if err != nil {
 		return nil, inputError(err, path, id)
+	}
+	defer func() { _ = body.Close() }() // it was only read
+	if f.Size > in.deps.Limit {
+		return nil, inputError(drive.ErrTooLarge, path, id)
+	}
+	if err := in.keep(ctx, f.Size, path); err != nil {
+		return nil, err
+	}
+	content, err := read(body, f.Size)
+	if err != nil {
+		return nil, err
 	}
 	switch format {
 	case "base64":

@@ -172,7 +172,7 @@ func (r *Resolver) stored(ctx context.Context, o Origin, object map[string]any) 
 	if o.Call.CanvasID == "" || !isURL(address) {
 		return f, false, nil
 	}
-	if f, err = r.fetch(ctx, o, address); err != nil {
+	if f, err = r.fetch(ctx, o, address, r.deps.Limit); err != nil {
 		return f, true, err
 	}
 	if kind, ok := object["mimetype"].(string); ok && kind != "" {
@@ -208,7 +208,7 @@ func (r *Resolver) output(ctx context.Context, o Origin, v any, n node) (f File,
 		if o.Call.CanvasID == "" {
 			return f, false, nil
 		}
-		f, err = r.fetch(ctx, o, text)
+		f, err = r.fetch(ctx, o, text, r.deps.Limit)
 		return f, true, err
 	case strings.HasPrefix(text, "data:"):
 		head, body, _ := strings.Cut(strings.TrimPrefix(text, "data:"), ",")
@@ -236,9 +236,9 @@ func decode(text, kind string) (File, error) {
 	return File{Type: kind, Content: content}, err
 }
 
-// fetch gets a file from an address that a result names. No credential goes
-// there.
-func (r *Resolver) fetch(ctx context.Context, o Origin, address string) (File, error) {
+// fetch gets a file of at most limit bytes from an address that arguments or a result
+// name. No credential goes there.
+func (r *Resolver) fetch(ctx context.Context, o Origin, address string, limit int64) (File, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return File{}, err
@@ -254,12 +254,12 @@ func (r *Resolver) fetch(ctx context.Context, o Origin, address string) (File, e
 	}
 	size := resp.ContentLength
 	if size < 0 {
-		size = r.deps.Limit
+		size = limit
 	}
-	if err := budget.Take(ctx, min(size, r.deps.Limit)); err != nil {
+	if err := budget.Take(ctx, min(size, limit)); err != nil {
 		return File{}, err
 	}
-	content, err := read(resp.Body, r.deps.Limit)
+	content, err := read(resp.Body, limit)
 	if err != nil {
 		return File{}, err
 	}

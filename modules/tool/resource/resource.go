@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,7 +24,7 @@ import (
 
 // Files are those of canvases.
 type Files interface {
-	Read(ctx context.Context, a actor.Actor, fileID string, limit int64) (drive.File, []byte, error)
+	Open(ctx context.Context, a actor.Actor, fileID string) (drive.File, io.ReadSeekCloser, error)
 	Link(ctx context.Context, a actor.Actor, fileID string, life time.Duration) (drive.Link, error)
 	Save(ctx context.Context, a actor.Actor, c drive.Content) (drive.File, error)
 	Describe(uid string, f drive.File) drive.DriveFile
@@ -42,6 +43,8 @@ type Deps struct {
 	Objects objectstore.Store
 	// Limit is the largest file, in bytes, that goes in or out.
 	Limit int64
+	// Together is how many bytes the files have that go into one call.
+	Together int64
 	// Endpoint is where callers reach the API.
 	Endpoint string
 	Now      func() time.Time
@@ -188,11 +191,14 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
+// errLonger is a file with more bytes than were to be read.
+var errLonger = errors.New("the file is longer than it may be")
+
 // read reads no more than limit bytes.
 func read(r io.Reader, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("more than %d bytes", limit)
+		err = fmt.Errorf("%w: more than %d bytes", errLonger, limit)
 	}
 	return b, err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/objectstore"
 	"github.com/portico-run/portico/modules/drive"
@@ -26,18 +28,33 @@ import (
 var anna, ben = actor.Actor{UID: "u-anna"}, actor.Actor{UID: "u-ben"}
 
 // files are anna's: df-text and df-cat.
-type files struct{ saved []drive.Content }
-
-func (f *files) Read(_ context.Context, a actor.Actor, id string, limit int64) (drive.File, []byte, error) {
-	content := map[string]string{"df-text": "héllo", "df-cat": "\x89PNG\xff"}[id]
-	switch {
-	case a != anna || content == "":
-		return drive.File{}, nil, drive.ErrMissing
-	case int64(len(content)) > limit:
-		return drive.File{}, nil, drive.ErrTooLarge
-	}
-	return drive.File{FileID: id, Name: id + ".x", Type: "image/png"}, []byte(content), nil
+type files struct {
+	saved []drive.Content
+	read  int64 // bytes
 }
+
+func (f *files) Open(_ context.Context, a actor.Actor, id string) (drive.File, io.ReadSeekCloser, error) {
+	content := map[string]string{"df-text": "héllo", "df-cat": "\x89PNG\xff"}[id]
+	if a != anna || content == "" {
+		return drive.File{}, nil, drive.ErrMissing
+	}
+	return drive.File{FileID: id, Name: id + ".x", Type: "image/png", Size: int64(len(content))}, &opened{strings.NewReader(content), f}, nil
+}
+
+// opened is a file that is read.
+type opened struct {
+	*strings.Reader
+
+	files *files
+}
+
+func (o *opened) Read(p []byte) (int, error) {
+	n, err := o.Reader.Read(p)
+	o.files.read += int64(n)
+	return n, err
+}
+
+func (*opened) Close() error { return nil }
 
 func (f *files) Link(_ context.Context, a actor.Actor, id string, _ time.Duration) (drive.Link, error) {
 	if a != anna {
@@ -91,7 +108,7 @@ func limited(t *testing.T, limit int64) *fixture {
 	require.NoError(t, err)
 	f := &fixture{objects: objects, files: &files{}, web: &web{}, now: time.Now()}
 	f.Resolver = resource.New(resource.Deps{
-		Files: f.files, Client: f.web, Objects: objects, Limit: limit, Endpoint: "https://portico", Now: func() time.Time { return f.now },
+		Files: f.files, Client: f.web, Objects: objects, Limit: limit, Together: 2 * limit, Endpoint: "https://portico", Now: func() time.Time { return f.now },
 	})
 	return f
 }
@@ -99,7 +116,7 @@ func limited(t *testing.T, limit int64) *fixture {
 const schema = `{"type":"object","properties":{
 	"text":{"type":"string","isResource":true},"base":{"type":"string","isResource":true,"format":"base64"},"url":{"isResource":true,"format":"url"},
 	"bin":{"isResource":true,"format":"binary"},"list":{"type":"array","items":{"type":"object","properties":{"image":{"isResource":true,"format":"url"}}}},
-	"many":{"type":"array","isResource":true,"items":{"type":"string"}},
+	"many":{"type":"array","isResource":true,"items":{"type":"string"}},"file":{"isResource":true,"format":"file"},
 	"maybe":{"oneOf":[{"type":"string","isResource":true},{"type":"number"}]},"plain":{"type":"string"}}}`
 
 func TestInputs(t *testing.T) {
@@ -149,6 +166,36 @@ func TestInputs(t *testing.T) {
 	require.ErrorIs(t, err, resource.ErrInput, "the file is another user's")
 	_, err = limited(t, 3).Inputs(t.Context(), anna, nil, json.RawMessage(schema), map[string]any{"text": "df-text"})
 	require.ErrorIs(t, err, resource.ErrInput)
+}
+
+// Files that go into one call are in memory together: they count as one, and no more of
+// them are read than there may be.
+func TestFilesOfACallCountTogether(t *testing.T) {
+	t.Parallel()
+	f := limited(t, 10)
+	few := map[string]any{"many": []any{"df-text", "df-text", "df-text"}, "file": "https://x/y"}
+	memory := budget.New(100, 25)
+	ctx, hold := memory.Open(t.Context(), anna.UID)
+	defer hold.Release()
+	_, err := f.Inputs(ctx, anna, nil, json.RawMessage(schema), few)
+	require.NoError(t, err)
+	other, second := memory.Open(t.Context(), anna.UID)
+	defer second.Release()
+	other, cancel := context.WithTimeout(other, 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, budget.Take(other, 7), context.DeadlineExceeded, "18 bytes of files, and 2 of the web, are taken")
+
+	for _, arguments := range []map[string]any{
+		{"many": slices.Repeat([]any{"df-text"}, 1_000)},
+		{"many": []any{"df-text", "df-text", "df-text"}, "file": "https://x/longer"},
+	} {
+		f.files.read = 0
+		_, err = f.Inputs(t.Context(), anna, nil, json.RawMessage(schema), arguments)
+		require.ErrorIs(t, err, resource.ErrInput)
+		e, _ := errors.AsType[*errs.Error](err)
+		require.Contains(t, e.Detail, "the files of one call may have 20 bytes together")
+		require.LessOrEqual(t, f.files.read, int64(20))
+	}
 }
 
 const answers = `{"type":"object","properties":{"images":{"type":"array","items":{"type":"object","properties":{"url":{"type":"string","isResource":true}}}},
