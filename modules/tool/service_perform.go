@@ -175,7 +175,7 @@ func (s *Service) storeFiles(ctx context.Context, a actor.Actor, c record.Call, 
 	if o.Failure != nil {
 		return nil
 	}
-	of := resource.Origin{Call: c, Title: cmp.Or(in.FileNameTitle, c.Tool), Egress: in.Toolset.Egress, Stored: o.StoredFiles}
+	of := resource.Origin{Call: c, Title: cmp.Or(in.FileNameTitle, c.Tool), Egress: in.Toolset.Egress, Names: map[string]bool{}, Stored: o.StoredFiles}
 	var files []any
 	var problems []error
 	if o.File != nil {

@@ -55,6 +55,7 @@ func (r *Resolver) Keep(ctx context.Context, a actor.Actor, o Origin, f File) (a
 		}
 		return r.deps.Files.Describe(a.UID, saved), nil
 	}
+	name = o.free(name)
 	if err := r.deps.Objects.Put(ctx, temporaryKey(a.UID, o.Call.CallID, o.Call.CreatedAt, name), bytes.NewReader(f.Content), f.Type); err != nil {
 		return nil, err
 	}
@@ -62,6 +63,16 @@ func (r *Resolver) Keep(ctx context.Context, a actor.Actor, o Origin, f File) (a
 		Temporary: true, Name: name, Type: f.Type, Size: len(f.Content), ExpiresAt: o.Call.CreatedAt.Add(life).Truncate(time.Second),
 		URL: r.deps.Endpoint + "/v1/tool/call/file?toolCallId=" + url.QueryEscape(o.Call.CallID) + "&name=" + url.QueryEscape(name),
 	}, nil
+}
+
+// free is a name that no temporary file of the call has, and takes it.
+func (o Origin) free(name string) string {
+	first := name
+	for n := 2; o.Names[name]; n++ {
+		name = drive.CleanName(fmt.Sprintf("%d-%s", n, first)) // in front, where a long name is not cut
+	}
+	o.Names[name] = true
+	return name
 }
 
 // temporaryKey begins with the second in which the file expires.
@@ -114,6 +125,9 @@ func (r *Resolver) Outputs(ctx context.Context, a actor.Actor, o Origin, schema,
 	stored := o.Stored && bytes.Contains(data, []byte(`"s3url"`))
 	if (!n.holds() && !stored) || d.Decode(&v) != nil {
 		return data, nil, nil
+	}
+	if o.Names == nil {
+		o.Names = map[string]bool{}
 	}
 	put := func(v any, n node, path string, _ bool) (any, error) {
 		f, found, err := r.output(ctx, o, v, n)

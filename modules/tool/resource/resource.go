@@ -77,6 +77,9 @@ type Origin struct {
 	Title string
 	// Egress is what the toolset may reach beyond the public internet.
 	Egress []netip.Prefix
+	// Names are those of the temporary files that the call has; Keep adds to them.
+	// Outputs begins with none where it is nil.
+	Names map[string]bool
 	// Stored says that objects with a member s3url are files, whatever the
 	// schema says.
 	Stored bool

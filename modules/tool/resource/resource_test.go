@@ -266,3 +266,21 @@ func TestTemporaryFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
+
+// Temporary files of one call have names of their own, however long they are.
+func TestTemporaryFilesOfACallAreApart(t *testing.T) {
+	t.Parallel()
+	for _, title := range []string{"Song", strings.Repeat("long", 100)} {
+		f := setup(t)
+		from := resource.Origin{Call: record.Call{CallID: "standalone:1", CreatedAt: f.now, ResultID: run.NoResult}, Title: title}
+		_, kept, problems := f.Outputs(t.Context(), anna, from, json.RawMessage(`{"type":"array","items":{"isResource":true,"format":"text"}}`),
+			json.RawMessage(`["one", "two", "three"]`))
+		require.Empty(t, problems)
+		require.Len(t, kept, 3)
+		for i, content := range []string{"one", "two", "three"} {
+			got, err := f.Open(t.Context(), anna, from.Call.CallID, from.Call.CreatedAt, kept[i].(resource.Temporary).Name)
+			require.NoError(t, err)
+			require.Equal(t, content, string(got.Content))
+		}
+	}
+}
