@@ -31,7 +31,7 @@ type CodeAPI struct {
 	MaxCalls  int `key:"maxCalls" env:"CODEAPI_MAX_CALLS"`
 	MaxTools  int `key:"maxTools" env:"CODEAPI_MAX_TOOLS"`
 	// MaxResult is the largest result of one call, MaxState that of all
-	// results of one program.
+	// results of one program, and of its calls that wait for results.
 	MaxResult int64 `key:"maxResult" env:"CODEAPI_MAX_RESULT"`
 	MaxState  int64 `key:"maxState" env:"CODEAPI_MAX_STATE"`
 	// JWT is whose signed tokens are taken.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -31,6 +32,7 @@ type exchange struct {
 	calls    int
 	numbered int   // calls that got an id
 	state    int64 // bytes of all results
+	held     int64 // bytes of the calls that are read, or have no result yet
 	last     answer
 	over     bool
 }
@@ -48,7 +50,8 @@ type round struct {
 type batch struct {
 	calls   []programCall
 	results []programResult
-	open    int // results that are missing
+	open    int   // results that are missing
+	held    int64 // bytes of the request
 	done    chan struct{}
 }
 
@@ -89,11 +92,17 @@ func (e *exchange) serveCalls(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Calls []programCall `json:"calls"`
 	}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBatch)).Decode(&body); err != nil {
-		httpapi.Fail(w, errs.Newf(errs.Invalid, "The calls are not JSON, or larger than %d bytes.", maxBatch))
+	in := &heldBody{Reader: http.MaxBytesReader(w, r.Body, maxBatch), calls: e}
+	if err := json.NewDecoder(in).Decode(&body); err != nil {
+		e.release(in.held)
+		refused, known := errors.AsType[*errs.Error](err)
+		if !known {
+			refused = errs.Newf(errs.Invalid, "The calls are not JSON, or larger than %d bytes.", maxBatch)
+		}
+		httpapi.Fail(w, refused)
 		return
 	}
-	b := e.ask(body.Calls)
+	b := e.ask(body.Calls, in.held)
 	select {
 	case <-b.done:
 	case <-r.Context().Done():
@@ -103,10 +112,10 @@ func (e *exchange) serveCalls(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"results": b.results}) // a program that is gone
 }
 
-// ask takes calls of the program. Those that cannot be asked for are answered
-// at once.
-func (e *exchange) ask(calls []programCall) *batch {
-	b := &batch{calls: calls, results: make([]programResult, len(calls)), done: make(chan struct{})}
+// ask takes calls of the program, whose request had so many bytes. Those that
+// cannot be asked for are answered at once.
+func (e *exchange) ask(calls []programCall, held int64) *batch {
+	b := &batch{calls: calls, results: make([]programResult, len(calls)), held: held, done: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, c := range calls {
@@ -121,7 +130,7 @@ func (e *exchange) ask(calls []programCall) *batch {
 		}
 	}
 	if b.open == 0 {
-		close(b.done)
+		e.answer(b)
 		return b
 	}
 	e.waiting = append(e.waiting, b)
@@ -292,7 +301,7 @@ func (e *exchange) deliver(results []ToolResult) {
 			at.batch.results[at.index] = programResult{Result: r.Result}
 		}
 		if at.batch.open--; at.batch.open == 0 {
-			close(at.batch.done)
+			e.answer(at.batch)
 		}
 	}
 	e.round.asked = nil

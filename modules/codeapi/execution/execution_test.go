@@ -282,6 +282,44 @@ func TestAProgramIsBounded(t *testing.T) {
 	require.Contains(t, r.Result.Stdout, "The program made more than 2 calls.")
 }
 
+// Calls that have no result yet are bounded together, also those whose program
+// does not wait for them any more.
+func TestCallsThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	f := codeapitest.New(t, databasetest.Open(t, database.SQLite, nil), codeapitest.Options{Change: func(s *codeapi.Settings) { s.Programs.MaxState = 1500 }})
+	call := `{"calls":[{"name":"ask","input":{"q":"` + strings.Repeat("x", 1000) + `"}}]}`
+	tried := make(chan struct{})
+	f.Driver.Does(func(ctx context.Context, job sandbox.Job) sandbox.Result {
+		asked, leave := context.WithCancel(ctx)
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			codeapitest.Call(asked, job, call)
+		}()
+		for paused := false; !paused; _, paused = job.Clock.Elapsed() {
+			<-job.Clock.Changed()
+		}
+		leave()
+		<-left
+		soon, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		status, refused := codeapitest.Call(soon, job, call)
+		small, _ := codeapitest.Call(ctx, job, strings.Replace(call, "ask", "other", 1)[:400])
+		close(tried)
+		_, answered := codeapitest.Call(ctx, job, `{"calls":[{"name":"ask"}]}`)
+		_, again := codeapitest.Call(ctx, job, call)
+		return sandbox.Result{Status: sandbox.Completed, Stdout: fmt.Sprintln(status, small, refused, answered, again)}
+	})
+	r, _ := drive(t, f, execution.ProgramRequest{Code: "x", Tools: codeapitest.Tools("ask")}, func(execution.AskedCall) string {
+		<-tried
+		return "1"
+	})
+	require.Contains(t, r.Result.Stdout, `"errMsg":"The calls that wait for results would have more than 1500 bytes together."`)
+	require.Contains(t, r.Result.Stdout, "Make fewer calls at once")
+	require.True(t, strings.HasPrefix(r.Result.Stdout, "413 400 "), "and a request that is refused holds nothing: %s", r.Result.Stdout)
+	require.Equal(t, 2, strings.Count(r.Result.Stdout, `{"results":[{"result":1}]}`), r.Result.Stdout)
+}
+
 // While the database is slow to take down that a program paused, the program's
 // other calls are answered.
 func TestRecordingAPauseHoldsNoCallUp(t *testing.T) {

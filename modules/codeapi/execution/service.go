@@ -62,7 +62,7 @@ type Settings struct {
 	// MaxTools is how many tools a request may bring.
 	MaxTools int
 	// MaxResult is the largest result of one call, MaxState that of all
-	// results of one program, in bytes.
+	// results of one program, and of its calls that wait for results, in bytes.
 	MaxResult, MaxState int64
 }
 
