@@ -328,15 +328,22 @@ func TestGenerationsOfClients(t *testing.T) {
 // What could not be kept, or begun, is said in the answer.
 func TestWhatIsNotKeptIsSaid(t *testing.T) {
 	t.Parallel()
-	s := serve(t, databasetest.Open(t, database.SQLite, nil), codeapitest.Options{Plans: limits{anna.UID: {PerMinute: 1}}})
-	s.Quota.Rule = func() error { return errs.New(errs.StorageFull, "No room.").Do("Delete files.") }
+	s := serve(t, databasetest.Open(t, database.SQLite, nil), codeapitest.Options{Plans: limits{anna.UID: {PerMinute: 4}}})
 	s.Driver.Does(func(context.Context, sandbox.Job) sandbox.Result {
-		return sandbox.Result{Status: sandbox.Completed, Outputs: []sandbox.File{{Path: "x"}}}
+		return sandbox.Result{Status: sandbox.Completed, Stdout: "printed", Outputs: []sandbox.File{{Path: "x"}}}
 	})
-	ran := s.send("POST", "/exec", `{"lang":"py","code":"x"}`)
-	require.Equal(t, 200, ran.status, ran.raw)
-	require.Equal(t, "artifact_delivery_failed", ran.ArtifactDelivery["code"])
-	require.Contains(t, ran.Stderr, "1 new files of the program were not kept: No room. Delete files.")
+	for why, fails := range map[string]error{
+		"No room. Delete files.": errs.New(errs.StorageFull, "No room.").Do("Delete files."), "The server has a fault.": errors.New("the storage does not answer"),
+	} {
+		s.Quota.Rule = func() error { return fails }
+		for _, path := range []string{"/exec", "/exec/programmatic"} {
+			ran := s.send("POST", path, `{"lang":"py","code":"x"}`)
+			require.Equal(t, 200, ran.status, ran.raw)
+			require.Equal(t, "printed", ran.Stdout)
+			require.Equal(t, "artifact_delivery_failed", ran.ArtifactDelivery["code"])
+			require.Contains(t, ran.Stderr, "1 new files of the program were not kept: "+why)
+		}
+	}
 	busy := s.send("POST", "/exec", `{"lang":"py","code":"x"}`)
 	require.Equal(t, 429, busy.status)
 	require.Equal(t, "rate_limited", busy.Error)

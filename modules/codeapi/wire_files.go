@@ -113,7 +113,7 @@ type artifactDelivery struct {
 }
 
 func toArtifactDelivery(p session.Produced) *artifactDelivery {
-	if p.Refused == nil {
+	if p.Undelivered == 0 {
 		return nil
 	}
 	return &artifactDelivery{Code: "artifact_delivery_failed", Status: "failed", Attempted: p.Undelivered, Failed: p.Undelivered}
@@ -121,9 +121,12 @@ func toArtifactDelivery(p session.Produced) *artifactDelivery {
 
 // withRefused says that files of the program were not kept.
 func withRefused(stderr string, p session.Produced) string {
-	e, ok := errors.AsType[*errs.Error](p.Refused)
-	if !ok {
+	if p.Undelivered == 0 {
 		return stderr
 	}
-	return sandbox.Note(stderr, fmt.Sprintf("%d new files of the program were not kept: %s", p.Undelivered, sentence(e)))
+	why := errs.Message(p.Refused)
+	if e, ok := errors.AsType[*errs.Error](p.Refused); ok {
+		why = sentence(e)
+	}
+	return sandbox.Note(stderr, fmt.Sprintf("%d new files of the program were not kept: %s", p.Undelivered, why))
 }

@@ -72,8 +72,18 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	out.Produced, err = w.Keep(ctx, out.Result)
-	return out, err
+	out.Produced = s.keep(ctx, w, out.Result)
+	return out, nil
+}
+
+// keep stores the files of a program that completed. The program has run: what
+// cannot be stored is said in its answer.
+func (s *Service) keep(ctx context.Context, w *session.Workspace, result sandbox.Result) session.Produced {
+	p := w.Keep(ctx, result)
+	if p.Refused != nil && errs.CodeOf(p.Refused) != errs.StorageFull {
+		s.logger.ErrorContext(ctx, "the files of a program were not kept", "session", w.Session, "error", p.Refused)
+	}
+	return p
 }
 
 // language reads the names that clients have for languages. It refuses one that

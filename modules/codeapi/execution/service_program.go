@@ -227,7 +227,7 @@ func (s *Service) follow(e *execution) {
 		reply.Cause, err = Lost, nil
 	}
 	if err == nil && reply.Cause == "" {
-		reply.Produced, err = e.work.Keep(ctx, result)
+		reply.Produced = s.keep(ctx, e.work, result)
 	}
 	if err != nil {
 		s.logger.ErrorContext(ctx, "a program did not end well", "execution", e.id, "error", err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -40,8 +41,8 @@ type Produced struct {
 	// Dropped is how many files were left out: over the limits, links, devices
 	// and names that no other system could hold.
 	Dropped int
-	// Refused is why new files were not kept: the user has no room for them;
-	// Undelivered is how many. It is nil when they were.
+	// Refused is why nothing was kept: the user has no room for it, or the storage
+	// failed. It is nil where all was. Undelivered is how many new files there were.
 	Refused     error
 	Undelivered int
 }
@@ -180,14 +181,13 @@ func (w *Workspace) Collect() sandbox.Collect {
 	}}
 }
 
-// Keep stores the files that the program left, in the session. Files
-// that there is no room for are left out, all of them: the program has run, and
-// its answer says so.
-func (w *Workspace) Keep(ctx context.Context, result sandbox.Result) (Produced, error) {
+// Keep stores the files that the program left, in the session. Where it cannot,
+// new files are left out, all of them: the program has run, and its answer says so.
+func (w *Workspace) Keep(ctx context.Context, result sandbox.Result) Produced {
 	p := Produced{Files: []ProducedFile{}, Dropped: result.OutputsDropped}
 	largest, err := w.service.maxFile(ctx, w.actor)
 	if err != nil {
-		return p, err
+		largest = math.MaxInt64 // none is stored, whatever its size
 	}
 	var fresh []sandbox.File
 	var room int64
@@ -215,14 +215,17 @@ func (w *Workspace) Keep(ctx context.Context, result sandbox.Result) (Produced, 
 			p.Deleted = append(p.Deleted, name)
 		}
 	}
-	made, err := w.store(ctx, fresh, room)
-	if errs.CodeOf(err) == errs.StorageFull {
+	var made []ProducedFile
+	if err == nil {
+		made, err = w.store(ctx, fresh, room)
+	}
+	if err != nil {
 		p.Refused, p.Undelivered = err, len(fresh)
-		return p, nil
+		return p
 	}
 	p.Files = append(p.Files, made...)
 	slices.SortFunc(p.Files, func(a, b ProducedFile) int { return strings.Compare(a.Name, b.Name) })
-	return p, err
+	return p
 }
 
 // store keeps new outputs, or none of them.
