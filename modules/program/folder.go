@@ -133,6 +133,9 @@ func (s *Service) keep(ctx context.Context, o *Opened, result sandbox.Result) (k
 	if o.folder.canvas == "" || result.Status != sandbox.Completed {
 		return kept, nil
 	}
+	// Not the time of what is recorded after it.
+	ctx, cancel := context.WithTimeout(ctx, s.keeping)
+	defer cancel()
 	if result.OutputsDropped > 0 {
 		warnings = append(warnings, fmt.Sprintf("%d files were not kept: too many, too large, links, or names that no other system could hold.", result.OutputsDropped))
 	}

@@ -133,7 +133,9 @@ type Access struct {
 type Module struct{ Service *Service }
 
 // New wires the module and starts nothing.
-func New(d Deps) *Module { return &Module{Service: &Service{deps: d, work: newWork()}} }
+func New(d Deps) *Module {
+	return &Module{Service: &Service{deps: d, work: newWork(), keeping: settleTimeout}}
+}
 
 // maxBody is the largest request: the longest program, escaped.
 const maxBody = 4 * sandbox.MaxCode

@@ -233,6 +233,23 @@ os.symlink("in.txt", "link")`})
 	}
 }
 
+// The end of a program is recorded also when its files take too long to store.
+func TestEndsAreRecordedWhateverFilesTake(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, toolsets)
+	canvas, err := s.App.Runs.Service.CreateCanvas(t.Context(), s.Anna.Actor, "work")
+	require.NoError(t, err)
+	o, err := s.App.Programs.Service.KeepFor(0).Execute(t.Context(), s.Anna.Actor, program.Request{
+		Language: sandbox.Python, CanvasID: canvas.CanvasID, Code: "open('a.txt', 'w').write('a')\nprint('printed')",
+	})
+	require.NoError(t, err)
+	require.Equal(t, "printed\n", o.Stdout)
+	require.Empty(t, o.Files)
+	require.Len(t, o.Warnings, 1)
+	require.Contains(t, o.Warnings[0], "a.txt was not kept")
+	require.Equal(t, run.Done, runOf(t, s, o).Status)
+}
+
 // Functions that a program is lent are called and recorded as tools are.
 func TestFunctionsOfTheServer(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,9 @@ import (
 
 // Service runs programs.
 type Service struct {
-	deps Deps
-	work *work
+	deps    Deps
+	work    *work
+	keeping time.Duration // bounds how long the files of one program are stored
 }
 
 // settleTimeout bounds the final records of a program, whose caller may be
@@ -154,8 +155,7 @@ func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error)
 	s := o.service
 	defer s.deps.Access.Functions.TakeBack(o.call.CallID)
 	defer o.span.End()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	o.log.close()
 	if failed != nil {
 		o.span.Fail("not run")
@@ -292,6 +292,8 @@ func (s *Service) sameCanvas(r run.Run, req Request) error {
 
 // settle records the end of a program, and of its run if that is ours.
 func (s *Service) settle(ctx context.Context, a actor.Actor, call record.Call, o Outcome, ours bool) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
 	var unlisted error // its end is recorded all the same
 	o.ToolCalls, unlisted = s.children(ctx, a, call)
 	o.ToolCallsMade = len(o.ToolCalls)
@@ -326,6 +328,8 @@ func (s *Service) abandon(ctx context.Context, r run.Run, ours bool, cause error
 // refuse records that the sandbox did not take a program, or lost it, and
 // returns the error for its caller, with the calls that it had made.
 func (s *Service) refuse(ctx context.Context, o *Opened, cause error) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
 	made, unlisted := s.children(ctx, o.actor, o.call)
 	failure := sandbox.FailureOf(cause)
 	answer := record.Answer{

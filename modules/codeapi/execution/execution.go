@@ -121,6 +121,8 @@ func (s *Service) recordEnd(ctx context.Context, e *execution) {
 	if status == "" {
 		status = "cancelled"
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
 	err := s.db.InTx(ctx, func(tx database.Tx) error { return s.rows.endExecution(tx, e.who.UID, e.id, status, s.now()) })
 	if err != nil {
 		s.logger.ErrorContext(ctx, "the end of a program was not recorded", "execution", e.id, "error", err)

@@ -245,6 +245,29 @@ func TestResultsMustAnswerTheRound(t *testing.T) {
 	})
 }
 
+// The end of a program is recorded also when its files take too long to store.
+func TestEndsAreRecordedWhateverFilesTake(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := codeapitest.New(t, db, codeapitest.Options{Change: func(s *codeapi.Settings) { s.Programs.Idle = time.Hour }})
+		execution.KeepFor(f.Executions, 0)
+		f.Driver.Does(func(ctx context.Context, job sandbox.Job) sandbox.Result {
+			codeapitest.Call(ctx, job, `{"calls":[{"name":"ask"}]}`)
+			return sandbox.Result{Status: sandbox.Completed, Stdout: "printed", Outputs: []sandbox.File{{Path: "x"}}}
+		})
+		r, err := f.Executions.Start(t.Context(), anna, execution.ProgramRequest{Code: "x", Tools: codeapitest.Tools("ask")})
+		require.NoError(t, err)
+		end, err := f.Executions.Continue(t.Context(), anna, r.Token, codeapitest.Answer(r), "")
+		require.NoError(t, err)
+		require.Equal(t, "printed", end.Result.Stdout)
+		require.Equal(t, 1, end.Produced.Undelivered)
+		f.Now = f.Now.Add(2 * time.Minute) // its answer is forgotten
+		_, err = f.Executions.Continue(t.Context(), anna, r.Token, codeapitest.Answer(r), "")
+		require.ErrorIs(t, err, execution.ErrGone)
+		require.Contains(t, detail(err), "It has ended before (completed).")
+	})
+}
+
 func detail(err error) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {

@@ -1,5 +1,7 @@
 package execution
 
+import "time"
+
 // Rows are the row structs, for the check against the live schema.
 func Rows() []any { return []any{executionRow{}} }
 
@@ -10,3 +12,6 @@ func Held(s *Service) (programs, timers int) {
 	defer s.paused.mu.Unlock()
 	return len(s.paused.programs), len(s.paused.ended)
 }
+
+// KeepFor bounds how long the files of a program are stored.
+func KeepFor(s *Service, d time.Duration) { s.keeping = d }

@@ -93,6 +93,7 @@ type Service struct {
 	paused   *paused
 	peers    Peers
 	lasts    *lasts
+	keeping  time.Duration // bounds how long the files of one program are stored
 }
 
 // New returns a service that runs nothing.
@@ -104,7 +105,7 @@ func New(d Deps) (*Service, error) {
 	return &Service{
 		db: d.DB, sessions: d.Sessions, sandbox: d.Sandbox, programs: d.Programs, observer: d.Observer, settings: d.Settings,
 		logger: d.Logger, now: d.Now, tokens: tokens{keys: keys}, paused: newPaused(),
-		peers: d.Settings.Peers, lasts: &lasts{now: d.Now},
+		peers: d.Settings.Peers, lasts: &lasts{now: d.Now}, keeping: settleTimeout,
 	}, nil
 }
 

@@ -32,8 +32,8 @@ type ExecResult struct {
 	Produced session.Produced
 }
 
-// settleTimeout bounds what is stored after a program has ended, whose caller
-// may be gone.
+// settleTimeout bounds each of what is stored after a program has ended, whose
+// caller may be gone.
 const settleTimeout = time.Minute
 
 // Exec runs a program to its end. A program that fails is a result. Ending
@@ -70,8 +70,6 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 	if out.Result.Status != sandbox.Completed {
 		return out, nil // files of a run that failed are not kept
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
 	out.Produced = s.keep(ctx, w, out.Result)
 	return out, nil
 }
@@ -79,6 +77,8 @@ func (s *Service) Exec(ctx context.Context, a actor.Actor, req ExecRequest) (Exe
 // keep stores the files of a program that completed. The program has run: what
 // cannot be stored is said in its answer.
 func (s *Service) keep(ctx context.Context, w *session.Workspace, result sandbox.Result) session.Produced {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.keeping)
+	defer cancel()
 	p := w.Keep(ctx, result)
 	if p.Refused != nil && errs.CodeOf(p.Refused) != errs.StorageFull {
 		s.logger.ErrorContext(ctx, "the files of a program were not kept", "session", w.Session, "error", p.Refused)

@@ -207,8 +207,7 @@ func (s *Service) follow(e *execution) {
 	defer s.paused.left()
 	result, err := e.sandbox.Result()
 	close(e.dead)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), settleTimeout)
-	defer cancel()
+	ctx := context.WithoutCancel(e.ctx)
 	reply := Reply{Session: e.work.Session, Result: result, Phrases: e.phrases}
 	if err == nil {
 		reply.Cause = cause(e.ctx, result)
