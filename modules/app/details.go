@@ -8,7 +8,6 @@ import (
 	"github.com/portico-run/portico/modules/catalogue"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program/tables"
-	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/install"
 	"github.com/portico-run/portico/modules/toolset/mark"
@@ -59,8 +58,8 @@ type previews struct{ app *App }
 
 // Head implements drive.Tables.
 func (p previews) Head(ctx context.Context, a actor.Actor, parquet []byte, rows int) (drive.Table, error) {
-	reader := tables.Service{Sandbox: owned{p.app.Engine, a.UID}, Timeout: p.app.Config.Sandbox.Timeout}
-	read, err := reader.Rows(ctx, parquet, 0, rows)
+	reader := tables.Service{Sandbox: p.app.Engine, Timeout: p.app.Config.Sandbox.Timeout}
+	read, err := reader.Rows(ctx, tables.File{Owner: a.UID, Content: parquet}, 0, rows)
 	if err != nil {
 		return drive.Table{}, err
 	}
@@ -80,16 +79,4 @@ func (p previews) Head(ctx context.Context, a actor.Actor, parquet []byte, rows 
 		out.Rows = append(out.Rows, row)
 	}
 	return out, nil
-}
-
-// owned runs the server's jobs as a user's, within the share of that user.
-type owned struct {
-	engine *sandbox.Engine
-	owner  string
-}
-
-// Run runs a job.
-func (o owned) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
-	job.Owner = o.owner
-	return o.engine.Run(ctx, job)
 }

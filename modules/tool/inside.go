@@ -16,8 +16,8 @@ func Inside(ctx context.Context) context.Context { return context.WithValue(ctx,
 
 type pauseKey struct{}
 
-// Pause stops the clock of the program that makes a call, while the call waits for
-// a person. It returns an error where no more programs may wait. resume waits until
+// Pause stops the clock of the program that makes a call and gives its turn of the
+// sandbox to others, while the call waits for a person, or for a turn of its own. It returns an error where no more programs may wait. resume waits until
 // the program may run on, or ctx ends.
 type Pause func(ctx context.Context) (resume func(ctx context.Context) error, err error)
 
@@ -26,9 +26,9 @@ func Pausing(ctx context.Context, p Pause) context.Context {
 	return context.WithValue(ctx, pauseKey{}, p)
 }
 
-// pauseOf is what stops the clock of the program that makes a call; where no
+// PauseOf is what stops the clock of the program that makes a call; where no
 // program of this process does, it does nothing.
-func pauseOf(ctx context.Context) Pause {
+func PauseOf(ctx context.Context) Pause {
 	if p, ok := ctx.Value(pauseKey{}).(Pause); ok {
 		return p
 	}

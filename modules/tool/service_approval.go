@@ -49,7 +49,7 @@ func (s *Service) approved(ctx, soon context.Context, j job, in *Invocation) (wa
 	if least := in.Toolset.Prices.Estimate(j.call.Tool, in.Arguments); in.Toolset.Global && least > 0 {
 		q.Price = least.String()
 	}
-	resume, err := pauseOf(ctx)(ctx)
+	resume, err := PauseOf(ctx)(ctx)
 	if err != nil {
 		return false, tooMany(err)
 	}

@@ -54,7 +54,7 @@ func (s *Service) asking(ctx context.Context, j job, in Invocation, c *clock) fu
 		return nil
 	}
 	return func(within context.Context, asked approval.Asked) (approval.Reply, error) {
-		resume, err := pauseOf(ctx)(ctx)
+		resume, err := PauseOf(ctx)(ctx)
 		if err != nil {
 			return approval.Reply{}, err
 		}

@@ -46,8 +46,8 @@ type Files interface {
 
 // Tables reads and draws tables.
 type Tables interface {
-	Rows(ctx context.Context, parquet []byte, from, count int) (tables.Rows, error)
-	Chart(ctx context.Context, parquet []byte, c tables.Chart) (tables.Drawing, error)
+	Rows(ctx context.Context, f tables.File, from, count int) (tables.Rows, error)
+	Chart(ctx context.Context, f tables.File, c tables.Chart) (tables.Drawing, error)
 }
 
 // Runs are those of the user's.

@@ -23,6 +23,7 @@ import (
 	"github.com/portico-run/portico/modules/program/tables"
 	"github.com/portico-run/portico/modules/run"
 	"github.com/portico-run/portico/modules/run/record"
+	"github.com/portico-run/portico/modules/sandbox"
 	"github.com/portico-run/portico/modules/tool"
 )
 
@@ -210,6 +211,28 @@ func TestFilesOfACanvas(t *testing.T) {
 	for _, name := range []string{"list_files", "read_file"} {
 		require.Contains(t, none.fails(name, `{"file":"x","offset":null,"limit":null}`), "this run belongs to no canvas")
 	}
+}
+
+// What reads and draws tables has a place in its user's share of the sandbox. A
+// program that draws gives its own place to it.
+func TestTablesAreWithinTheShareOfTheirUser(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, "", "SANDBOX_MAX_PER_USER=1", "SANDBOX_MAX_QUEUE_PER_USER=1")
+	canvas := s.Canvas(map[string]string{"sales.csv": "region,amount\nNorth,10\nSouth,20\n"})
+	w := start(t, s, canvas, minimal)
+	require.Equal(t, "2\n", strings.SplitAfter(w.works("execute_code",
+		`{"code":"print(create_chart('sales', chart_type='bar', x_field='region', series=[{'name': 'a', 'y_field': 'amount'}])['points'])","timeout":null}`), "\n")[0])
+
+	w = start(t, s, canvas, plain)
+	for range 2 { // one runs, one waits
+		go func() {
+			_, _ = s.Engine.Run(t.Context(), sandbox.Job{Owner: s.User.UID, Code: "import time\ntime.sleep(60)", Language: sandbox.Python, Timeout: time.Minute})
+		}()
+	}
+	require.Eventually(t, func() bool { return s.Engine.Stats().Queued == 1 }, time.Minute, time.Millisecond)
+	const full = "You have as many programs running and waiting as one user may."
+	require.Contains(t, w.fails("read_file", `{"file":"sales.parquet","offset":null,"limit":null}`), full)
+	require.Contains(t, w.fails("create_chart", `{"df_name":"sales","logical_name":"","chart_type":"bar","x_field":"region","x_label":"","y_label":"","series":[{"name":"","y_field":"amount"}],"title":"","note":""}`), full)
 }
 
 // Programs find what they print, what they leave and why they failed told to

@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/drive"
 	"github.com/portico-run/portico/modules/program/tables"
+	"github.com/portico-run/portico/modules/tool"
 )
 
 // Limits of reading files.
@@ -111,6 +112,11 @@ func (f files) open(ctx context.Context, name string) (drive.File, []byte, error
 	return found, content, nil
 }
 
+// table is a file of the user's that is a table.
+func (f files) table(content []byte) tables.File {
+	return tables.File{Owner: f.task.Actor.UID, Content: content}
+}
+
 type filePart struct {
 	File          string
 	Offset, Limit *int
@@ -128,7 +134,7 @@ func (f files) read(ctx context.Context, in filePart) (any, error) {
 	if limit < 0 || limit > maxShownRows {
 		return nil, fmt.Errorf("limit must be 0 to %d rows; use code for more", maxShownRows)
 	}
-	rows, err := f.tables.Rows(ctx, content, value(in.Offset, 0), limit)
+	rows, err := f.tables.Rows(ctx, f.table(content), value(in.Offset, 0), limit)
 	if err != nil {
 		return nil, errors.New(loop.Explain(err))
 	}
@@ -195,7 +201,15 @@ func (f files) draw(ctx context.Context, in drawing) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := f.tables.Chart(ctx, content, c)
+	// A program that draws would wait for itself where nothing else of its user may run.
+	resume, err := tool.PauseOf(ctx)(ctx)
+	if err != nil {
+		return nil, errors.New(loop.Explain(err))
+	}
+	drawn, err := f.tables.Chart(ctx, f.table(content), c)
+	if resumed := resume(ctx); err == nil {
+		err = resumed
+	}
 	if err != nil {
 		return nil, errors.New(loop.Explain(err))
 	}

@@ -42,8 +42,8 @@ func ChartTypes() []string { return []string{"bar", "column", "stacked_column", 
 // maxSeries is how many columns one chart shows.
 const maxSeries = 10
 
-// Chart draws columns of a Parquet file.
-func (s *Service) Chart(ctx context.Context, parquet []byte, c Chart) (Drawing, error) {
+// Chart draws columns of a file.
+func (s *Service) Chart(ctx context.Context, f File, c Chart) (Drawing, error) {
 	switch {
 	case !slices.Contains(ChartTypes(), c.Type):
 		return Drawing{}, ErrInvalid.Do(fmt.Sprintf("chart_type must be one of %v.", ChartTypes()))
@@ -51,7 +51,7 @@ func (s *Service) Chart(ctx context.Context, parquet []byte, c Chart) (Drawing, 
 		return Drawing{}, ErrInvalid.Do(fmt.Sprintf("A chart has 1 to %d series.", maxSeries))
 	}
 	var drawn struct{ Points int }
-	files, err := s.work(ctx, parquet, chartProgram, c, &drawn)
+	files, err := s.work(ctx, f, chartProgram, c, &drawn)
 	if err != nil {
 		return Drawing{}, err
 	}

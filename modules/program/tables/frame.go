@@ -27,6 +27,13 @@ type Service struct {
 	Timeout time.Duration
 }
 
+// File is a Parquet file. What reads it has a place in its owner's share of the
+// sandbox.
+type File struct {
+	Owner   string // the id of a user
+	Content []byte
+}
+
 // ErrInvalid is a table, or a wish about it, that cannot be met; its detail
 // says why.
 var ErrInvalid = errs.New(errs.Invalid, "The table cannot be read so.")
@@ -48,13 +55,13 @@ type Column struct {
 // MaxRows is how many rows are read at once.
 const MaxRows = 1000
 
-// Rows reads rows of a Parquet file, from a row on.
-func (s *Service) Rows(ctx context.Context, parquet []byte, from, count int) (Rows, error) {
+// Rows reads rows of a file, from a row on.
+func (s *Service) Rows(ctx context.Context, f File, from, count int) (Rows, error) {
 	if from < 0 || count < 0 || count > MaxRows {
 		return Rows{}, ErrInvalid.Do(fmt.Sprintf("Ask for at most %d rows, from row 0 on.", MaxRows))
 	}
 	var out Rows
-	_, err := s.work(ctx, parquet, rowsProgram, map[string]int{"from": from, "count": count}, &out)
+	_, err := s.work(ctx, f, rowsProgram, map[string]int{"from": from, "count": count}, &out)
 	return out, err
 }
 
@@ -69,22 +76,22 @@ const (
 
 // work runs a program over a table. The program reads table.parquet and
 // request.json and leaves answer.json, perhaps with other files.
-func (s *Service) work(ctx context.Context, parquet []byte, program string, request, into any) (map[string][]byte, error) {
+func (s *Service) work(ctx context.Context, f File, program string, request, into any) (map[string][]byte, error) {
 	asked, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
 	result, err := s.Sandbox.Run(ctx, sandbox.Job{
-		Code: program, Language: sandbox.Python, Timeout: s.Timeout,
-		Inputs:  []sandbox.File{{Path: "table.parquet", Content: parquet}, {Path: "request.json", Content: asked}},
-		Collect: sandbox.Collect{MaxFiles: 8, MaxBytes: int64(len(parquet)) + maxOutput},
+		Owner: f.Owner, Code: program, Language: sandbox.Python, Timeout: s.Timeout,
+		Inputs:  []sandbox.File{{Path: "table.parquet", Content: f.Content}, {Path: "request.json", Content: asked}},
+		Collect: sandbox.Collect{MaxFiles: 8, MaxBytes: int64(len(f.Content)) + maxOutput},
 	})
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{}
-	for _, f := range result.Outputs {
-		files[f.Path] = f.Content
+	for _, left := range result.Outputs {
+		files[left.Path] = left.Content
 	}
 	switch {
 	case result.Status == sandbox.Cancelled:

@@ -44,12 +44,12 @@ func service(t *testing.T) *tables.Service {
 	return &tables.Service{Sandbox: engine, Timeout: time.Minute}
 }
 
-func parquet(t *testing.T, csv string) []byte {
+func parquet(t *testing.T, csv string) tables.File {
 	t.Helper()
 	var out bytes.Buffer
 	_, err := table.ConvertCSV(t.Context(), strings.NewReader(csv), &out)
 	require.NoError(t, err)
-	return out.Bytes()
+	return tables.File{Owner: "u-1", Content: out.Bytes()}
 }
 
 const sales = `month,region,sold,returned
@@ -71,7 +71,7 @@ func TestRows(t *testing.T) {
 	got, err = s.Rows(t.Context(), parquet(t, sales), 7, 5)
 	require.NoError(t, err)
 	require.Empty(t, got.Rows)
-	_, err = s.Rows(t.Context(), []byte("no table"), 0, 5)
+	_, err = s.Rows(t.Context(), tables.File{Content: []byte("no table")}, 0, 5)
 	require.ErrorIs(t, err, tables.ErrInvalid)
 	require.Contains(t, detail(err), "It is no Parquet file")
 	_, err = s.Rows(t.Context(), parquet(t, sales), 0, tables.MaxRows+1)
@@ -140,7 +140,7 @@ func TestChartsThatCannotBeDrawn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data := []byte("PAR1 and nothing more")
+			data := tables.File{Content: []byte("PAR1 and nothing more")}
 			if c.csv != "" {
 				data = parquet(t, c.csv[:strings.LastIndexByte(c.csv, '\n')+1])
 			}
