@@ -2,7 +2,9 @@ package repl_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,6 +163,47 @@ func TestFilesOfInterpreters(t *testing.T) {
 	require.Len(t, o.Files, 1)
 	require.Equal(t, "made.txt", o.Files[0].Name)
 	require.Empty(t, run("open('early.txt').read()").Files, "what is only read is not kept again")
+}
+
+// attended is a sandbox that says which request for a cell an interpreter makes,
+// before it is answered.
+type attended struct {
+	repl.Sandbox
+
+	asks func(n int)
+}
+
+// Begin implements repl.Sandbox.
+func (a attended) Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution, error) {
+	next := job.Gateway
+	var n atomic.Int64
+	job.Gateway = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == sandbox.CellPath {
+			a.asks(int(n.Add(1)))
+		}
+		next.ServeHTTP(w, r)
+	})
+	return a.Sandbox.Begin(ctx, job)
+}
+
+// Code that ran keeps its answer where its interpreter finds no place to rest
+// afterwards, and ends.
+func TestAnAnswerWithoutAPlaceToRest(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, toolsets, "SANDBOX_MAX_PAUSED_PER_USER=1", "SANDBOX_MAX_PER_USER=2")
+	other, err := s.App.Engine.Begin(t.Context(), sandbox.Job{Owner: s.Anna.UID, Code: "import time\ntime.sleep(600)", Timeout: time.Hour})
+	require.NoError(t, err)
+	i := keep(t, s, attended{s.App.Engine, func(n int) {
+		if n == 2 { // with the report: another program of hers takes the place
+			if err := other.Pause(); err != nil {
+				t.Error(err)
+			}
+		}
+	}}, repl.Settings{Max: 4, PerUser: 4, Idle: time.Hour})
+	o := i.run(s.Anna, "a", "x = 41\nx + 1")
+	require.Equal(t, sandbox.Completed, o.Status)
+	require.Equal(t, "42\n", o.Stdout)
+	require.True(t, o.Gone)
 }
 
 // One user's interpreters give way to that user's own, the one that was not used

@@ -31,7 +31,7 @@ type session struct {
 	failed  error // why it did not begin
 	ended   chan struct{}
 	cells   chan sent
-	reports chan sandbox.Report
+	reports chan told
 
 	// What the interpreter has. live uses it until begun is closed, whoever holds
 	// turn afterwards.
@@ -52,13 +52,20 @@ type sent struct {
 	taken chan struct{}
 }
 
+// told is the report of a cell, and whether the interpreter ends with it.
+type told struct {
+	sandbox.Report
+
+	last bool
+}
+
 // errGone says that an interpreter ended before it took the code.
 var errGone = errors.New("the interpreter is gone")
 
 func newSession(ctx context.Context, p place) *session {
 	x := &session{
 		place: p, turn: make(chan struct{}, 1), begun: make(chan struct{}), ended: make(chan struct{}), cells: make(chan sent),
-		reports: make(chan sandbox.Report, 1), known: map[string][sha256.Size]byte{}, has: map[string]time.Time{}, used: time.Now(),
+		reports: make(chan told, 1), known: map[string][sha256.Size]byte{}, has: map[string]time.Time{}, used: time.Now(),
 	}
 	// It outlives the request that it begins with.
 	x.ctx, x.stop = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -134,15 +141,16 @@ func (x *session) next(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	<-x.begun
-	if x.job.Pause() != nil {
-		x.end(ErrBusy)
-		return
-	}
+	refused := x.job.Pause() // too many wait
 	if report != nil {
 		select {
-		case x.reports <- *report:
+		case x.reports <- told{*report, refused != nil}:
 		default: // nobody asked for it
 		}
+	}
+	if refused != nil {
+		x.end(ErrBusy)
+		return
 	}
 	select {
 	case cell := <-x.cells:
@@ -204,7 +212,12 @@ func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) 
 	case <-x.ended:
 	}
 	<-x.ended
-	return x.lost(out, begin, true)
+	select {
+	case report := <-x.reports: // it came before the end
+		return x.conclude(job, report, begin, out), nil
+	default:
+		return x.lost(out, begin, true)
+	}
 }
 
 // serve sends calls to a handler.
@@ -232,7 +245,7 @@ func (x *session) cell(job sandbox.Job) sandbox.Cell {
 }
 
 // conclude makes a result of a report.
-func (x *session) conclude(job sandbox.Job, report sandbox.Report, begin time.Time, out *Answer) sandbox.Result {
+func (x *session) conclude(job sandbox.Job, report told, begin time.Time, out *Answer) sandbox.Result {
 	result := sandbox.Result{
 		Stdout: plain(report.Stdout), Stderr: plain(report.Stderr), ExitCode: report.Exit, Status: sandbox.Failed, Duration: time.Since(begin),
 		OutputsDropped: report.Dropped,
@@ -250,6 +263,7 @@ func (x *session) conclude(job sandbox.Job, report sandbox.Report, begin time.Ti
 		out.Gone = true
 		x.end(errReset)
 	}
+	out.Gone = out.Gone || report.last || x.ctx.Err() != nil
 	for _, f := range report.Files {
 		x.known[f.Path] = sha256.Sum256(f.Content)
 		if job.Collect.MaxFiles > len(result.Outputs) {
