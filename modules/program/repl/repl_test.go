@@ -186,6 +186,40 @@ func (a attended) Begin(ctx context.Context, job sandbox.Job) (sandbox.Execution
 	return a.Sandbox.Begin(ctx, job)
 }
 
+// A file that was read for a caller who left before the interpreter took the code
+// comes with the code that it takes next.
+func TestFilesOfACallerThatLeft(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, toolsets)
+	open := make(chan struct{})
+	i := keep(t, s, attended{s.App.Engine, func(int) { <-open }}, repl.Settings{Max: 4, Idle: time.Hour})
+	canvas, err := s.App.Runs.Service.CreateCanvas(t.Context(), s.Anna.Actor, "work")
+	require.NoError(t, err)
+	run := func(ctx context.Context, code string) (repl.Answer, error) {
+		return i.module.Service.Run(ctx, s.Anna.Actor, canvas.CanvasID, program.Request{Code: code, Language: sandbox.Python, CanvasID: canvas.CanvasID})
+	}
+	leave := func() {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := run(ctx, "x = 1")
+			left <- err
+		}()
+		require.Eventually(t, func() bool { return i.module.Service.Offers(s.Anna.UID, canvas.CanvasID) }, time.Minute, time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	leave() // the interpreter begins with the files that there are
+	_, err = s.App.Drive.Service.Save(t.Context(), s.Anna.Actor, drive.Content{CanvasID: canvas.CanvasID, Name: "late.txt", Body: strings.NewReader("late"), Source: drive.Agent})
+	require.NoError(t, err)
+	leave()
+	close(open)
+	o, err := run(t.Context(), "print(open('late.txt').read())")
+	require.NoError(t, err)
+	require.Equal(t, "late\n", o.Stdout, o.Stderr)
+}
+
 // Code that ran keeps its answer where its interpreter finds no place to rest
 // afterwards, and ends.
 func TestAnAnswerWithoutAPlaceToRest(t *testing.T) {

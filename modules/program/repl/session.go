@@ -90,9 +90,7 @@ func (x *session) live(s Sandbox, first *program.Opened) {
 		x.job, x.failed = s.Begin(x.ctx, sandbox.Job{
 			Owner: x.place.uid, Code: sandbox.Interpreter, Language: sandbox.Python, Env: job.Env, Files: job.Files, Inputs: job.Inputs, Gateway: x, Loopback: job.Loopback, Timeout: life,
 		})
-		for _, f := range job.Inputs {
-			x.known[f.Path] = sha256.Sum256(f.Content)
-		}
+		x.holds(first)
 	}
 	close(x.begun)
 	if x.failed == nil {
@@ -103,14 +101,17 @@ func (x *session) live(s Sandbox, first *program.Opened) {
 // load reads the files of the canvas that the interpreter does not have as they
 // are now.
 func (x *session) load(ctx context.Context, o *program.Opened) error {
-	err := o.Load(ctx, func(f drive.File) bool { return x.has[f.FileID].Equal(f.UpdatedAt) })
-	if err != nil {
-		return err
-	}
+	return o.Load(ctx, func(f drive.File) bool { return x.has[f.FileID].Equal(f.UpdatedAt) })
+}
+
+// holds remembers that the interpreter was given what was loaded.
+func (x *session) holds(o *program.Opened) {
 	for _, f := range o.Files() {
 		x.has[f.FileID] = f.UpdatedAt
 	}
-	return nil
+	for _, f := range o.Job.Inputs {
+		x.known[f.Path] = sha256.Sum256(f.Content)
+	}
 }
 
 // ServeHTTP answers the interpreter, and the calls of the code that runs in it.
@@ -194,6 +195,8 @@ func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) 
 	}
 	out.Fresh = x.cellsIn == 0
 	x.cellsIn++
+	x.stubs = job.Stubs
+	x.holds(opened)
 	select { // its time begins when it has a turn of the sandbox
 	case <-cell.taken:
 	case <-x.ended:
@@ -232,14 +235,12 @@ func (x *session) serve(h http.Handler) {
 func (x *session) cell(job sandbox.Job) sandbox.Cell {
 	c := sandbox.Cell{Code: job.Code, Timeout: job.Timeout.Seconds()}
 	for _, f := range job.Inputs {
-		digest := sha256.Sum256(f.Content)
-		if x.known[f.Path] != digest {
+		if x.known[f.Path] != sha256.Sum256(f.Content) {
 			c.Files = append(c.Files, sandbox.CellFile{Path: f.Path, Content: f.Content})
-			x.known[f.Path] = digest
 		}
 	}
 	if x.cellsIn == 0 || !reflect.DeepEqual(x.stubs, job.Stubs) {
-		c.Stubs, x.stubs = append([]sandbox.Stub{}, job.Stubs...), job.Stubs
+		c.Stubs = append([]sandbox.Stub{}, job.Stubs...)
 	}
 	return c
 }
