@@ -12,3 +12,10 @@ func (s *Service) Offers(uid, name string) bool {
 	defer x.mu.Unlock()
 	return x.gateway != nil
 }
+
+// Known is of how many files of a resting interpreter it is known what they are.
+func (s *Service) Known(uid, name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions[place{uid, name}].known)
+}

@@ -163,6 +163,21 @@ func TestFilesOfInterpreters(t *testing.T) {
 	require.Len(t, o.Files, 1)
 	require.Equal(t, "made.txt", o.Files[0].Name)
 	require.Empty(t, run("open('early.txt').read()").Files, "what is only read is not kept again")
+
+	// What the canvas no longer has is forgotten: the same file comes again.
+	early, err := s.App.Drive.Service.Find(t.Context(), s.Anna.Actor, canvas.CanvasID, "early.txt")
+	require.NoError(t, err)
+	require.NoError(t, s.App.Drive.Service.Delete(t.Context(), s.Anna.Actor, early.FileID))
+	run("import os\nos.remove('early.txt')")
+	save("early.txt", "changed")
+	require.Equal(t, "changed\n", run("print(open('early.txt').read())").Stdout)
+	run("for n in range(300): open(f'{n}.txt', 'w').write('kept or not')")
+	require.LessOrEqual(t, i.module.Service.Known(s.Anna.UID, canvas.CanvasID), 203, "what is too much for the canvas is not remembered")
+	run("for n in range(300): open(f'{n}.txt', 'w').write('not kept')\n1/0")
+	run("0")
+	require.LessOrEqual(t, i.module.Service.Known(s.Anna.UID, canvas.CanvasID), 203)
+	i.run(s.Anna, "no canvas", "for n in range(300): open(f'{n}.txt', 'w').write('not kept')")
+	require.Zero(t, i.module.Service.Known(s.Anna.UID, "no canvas"))
 }
 
 // attended is a sandbox that says which request for a cell an interpreter makes,

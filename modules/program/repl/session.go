@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"strings"
@@ -35,7 +36,7 @@ type session struct {
 
 	// What the interpreter has. live uses it until begun is closed, whoever holds
 	// turn afterwards.
-	known   map[string][sha256.Size]byte // digests of its files, by name
+	known   map[string][sha256.Size]byte // digests of its files that the canvas has or gets, by name
 	has     map[string]time.Time         // files of the canvas, by id: when they were changed
 	stubs   []sandbox.Stub
 	cellsIn int // cells that it took
@@ -104,11 +105,15 @@ func (x *session) load(ctx context.Context, o *program.Opened) error {
 	return o.Load(ctx, func(f drive.File) bool { return x.has[f.FileID].Equal(f.UpdatedAt) })
 }
 
-// holds remembers that the interpreter was given what was loaded.
+// holds remembers that the interpreter was given what was loaded, and forgets what
+// the canvas no longer has.
 func (x *session) holds(o *program.Opened) {
+	names := map[string]bool{}
+	clear(x.has)
 	for _, f := range o.Files() {
-		x.has[f.FileID] = f.UpdatedAt
+		x.has[f.FileID], names[f.Name] = f.UpdatedAt, true
 	}
+	maps.DeleteFunc(x.known, func(name string, _ [sha256.Size]byte) bool { return !names[name] })
 	for _, f := range o.Job.Inputs {
 		x.known[f.Path] = sha256.Sum256(f.Content)
 	}
@@ -266,8 +271,9 @@ func (x *session) conclude(job sandbox.Job, report told, begin time.Time, out *A
 	}
 	out.Gone = out.Gone || report.last || x.ctx.Err() != nil
 	for _, f := range report.Files {
-		x.known[f.Path] = sha256.Sum256(f.Content)
+		delete(x.known, f.Path) // as it was
 		if job.Collect.MaxFiles > len(result.Outputs) {
+			x.known[f.Path] = sha256.Sum256(f.Content)
 			result.Outputs = append(result.Outputs, sandbox.File{Path: f.Path, Content: f.Content})
 		} else if job.Collect.MaxFiles > 0 {
 			result.OutputsDropped++
