@@ -137,7 +137,7 @@ func (s *Service) keep(ctx context.Context, o *Opened, result sandbox.Result) (k
 	ctx, cancel := context.WithTimeout(ctx, s.keeping)
 	defer cancel()
 	if result.OutputsDropped > 0 {
-		warnings = append(warnings, fmt.Sprintf("%d files were not kept: too many, too large, links, or names that no other system could hold.", result.OutputsDropped))
+		warnings = append(warnings, fmt.Sprintf("%d files were not kept: too many, too large, not readable, links, or names that no other system could hold.", result.OutputsDropped))
 	}
 	for _, out := range result.Outputs {
 		if before, known := o.folder.before[out.Path]; known && (out.Unchanged || before == sha256.Sum256(out.Content)) {

@@ -149,6 +149,9 @@ func (o *Opened) Begins() (begun func(x sandbox.Execution) sandbox.Execution) {
 	}
 }
 
+// Warn adds a warning to the outcome.
+func (o *Opened) Warn(text string) { o.warnings = append(o.warnings, text) }
+
 // Close records how the program ended, or that the sandbox did not take it or
 // lost it, and returns that error; the outcome has the calls then, no more. It works when ctx has ended.
 func (o *Opened) Close(ctx context.Context, result sandbox.Result, failed error) (Outcome, error) {

@@ -30,7 +30,9 @@ type Report struct {
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 	// Files are those that the cell wrote or changed; Dropped counts those that
-	// were too large.
+	// were too large or not readable.
 	Files   []CellFile `json:"files"`
 	Dropped int        `json:"dropped"`
+	// Missing are the files of the cell that could not be written.
+	Missing []string `json:"missing"`
 }

@@ -180,6 +180,36 @@ func TestFilesOfInterpreters(t *testing.T) {
 	require.Zero(t, i.module.Service.Known(s.Anna.UID, "no canvas"))
 }
 
+// A file that cannot be read, or written, costs no variables: the answer says so, and a
+// file of the canvas comes when there is a place for it.
+func TestFilesThatAreInTheWay(t *testing.T) {
+	t.Parallel()
+	s := apptest.Serve(t, toolsets)
+	i := keep(t, s, s.App.Engine, repl.Settings{Max: 4, Idle: time.Hour})
+	canvas, err := s.App.Runs.Service.CreateCanvas(t.Context(), s.Anna.Actor, "work")
+	require.NoError(t, err)
+	run := func(code string) repl.Answer {
+		t.Helper()
+		o, err := i.module.Service.Run(t.Context(), s.Anna.Actor, canvas.CanvasID, program.Request{Code: code, Language: sandbox.Python, CanvasID: canvas.CanvasID})
+		require.NoError(t, err)
+		return o
+	}
+	o := run("import os\nx = 41\nopen('f', 'w').write('1')\nos.chmod('f', 0)\nos.mkdir('data')\nprint('done')")
+	require.Equal(t, sandbox.Completed, o.Status)
+	require.Equal(t, "done\n", o.Stdout)
+	require.Contains(t, strings.Join(o.Warnings, "\n"), "1 files were not kept: too many, too large, not readable,")
+
+	_, err = s.App.Drive.Service.Save(t.Context(), s.Anna.Actor, drive.Content{CanvasID: canvas.CanvasID, Name: "data", Body: strings.NewReader("a file"), Source: drive.Agent})
+	require.NoError(t, err)
+	o = run("os.rmdir('data')\nx")
+	require.Equal(t, sandbox.Completed, o.Status, o.Stderr)
+	require.Equal(t, "41\n", o.Stdout)
+	require.Contains(t, strings.Join(o.Warnings, "\n"), "data is not as it is in the canvas")
+	o = run("print(open('data').read())")
+	require.Equal(t, "a file\n", o.Stdout, o.Stderr)
+	require.Empty(t, o.Warnings)
+}
+
 // attended is a sandbox that says which request for a cell an interpreter makes,
 // before it is answered.
 type attended struct {

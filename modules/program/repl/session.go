@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -212,7 +213,7 @@ func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) 
 	defer timer.Stop()
 	select {
 	case report := <-x.reports:
-		return x.conclude(job, report, begin, out), nil
+		return x.conclude(opened, report, begin, out), nil
 	case <-timer.C:
 		x.end(errOverTime)
 	case <-ctx.Done():
@@ -222,7 +223,7 @@ func (x *session) run(ctx context.Context, opened *program.Opened, out *Answer) 
 	<-x.ended
 	select {
 	case report := <-x.reports: // it came before the end
-		return x.conclude(job, report, begin, out), nil
+		return x.conclude(opened, report, begin, out), nil
 	default:
 		return x.lost(out, begin, true)
 	}
@@ -251,7 +252,9 @@ func (x *session) cell(job sandbox.Job) sandbox.Cell {
 }
 
 // conclude makes a result of a report.
-func (x *session) conclude(job sandbox.Job, report told, begin time.Time, out *Answer) sandbox.Result {
+func (x *session) conclude(opened *program.Opened, report told, begin time.Time, out *Answer) sandbox.Result {
+	job := opened.Job
+	x.misses(opened, report.Missing)
 	result := sandbox.Result{
 		Stdout: plain(report.Stdout), Stderr: plain(report.Stderr), ExitCode: report.Exit, Status: sandbox.Failed, Duration: time.Since(begin),
 		OutputsDropped: report.Dropped,
@@ -288,6 +291,18 @@ func (x *session) conclude(job sandbox.Job, report told, begin time.Time, out *A
 		}
 	}
 	return result
+}
+
+// misses says which files of the canvas could not be written, and remembers that the
+// interpreter does not have them: they are sent again.
+func (x *session) misses(o *program.Opened, paths []string) {
+	for _, f := range o.Files() {
+		if slices.Contains(paths, f.Name) {
+			delete(x.has, f.FileID)
+			delete(x.known, f.Name)
+			o.Warn(f.Name + " is not as it is in the canvas: it could not be written. Remove what has its name, or make room.")
+		}
+	}
 }
 
 // plain makes text that every JSON reader and database takes.

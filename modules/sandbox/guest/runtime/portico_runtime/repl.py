@@ -51,10 +51,22 @@ def serve(names):
         if cell["stubs"] is not None:
             defined.forget()
             defined = calls.install(cell["stubs"], names, known.names())
-        for file in cell["files"] or []:
+        missing = _take(cell["files"] or [])
+        done = _cell(cell, "%s%d>" % (trace.CELL, number), defined, names)
+        done["missing"] = missing
+
+
+def _take(files):
+    """Write files of the canvas, and return the paths where that is not
+    possible: earlier code may have made a folder there."""
+    missing = []
+    for file in files:
+        try:
             with open(os.path.join(WORK, file["path"]), "wb") as out:
                 out.write(base64.b64decode(file["content"]))
-        done = _cell(cell, "%s%d>" % (trace.CELL, number), defined, names)
+        except OSError:
+            missing.append(file["path"])
+    return missing
 
 
 def _time_up(*_):
@@ -156,13 +168,17 @@ def _files():
         for name in names:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and not os.path.islink(path):
-                about = os.stat(path)
+                try:
+                    about = os.stat(path)
+                except OSError:
+                    continue  # a thread took it away
                 found[os.path.relpath(path, WORK)] = about.st_mtime_ns, about.st_size, about.st_ino
     return found
 
 
 def _changed(before):
-    """The files that are new or changed, and how many were too large."""
+    """The files that are new or changed, and how many were too large, or are not
+    readable."""
     left, files, dropped = MAX_FILES, [], 0
     for path, about in sorted(_files().items()):
         if before.get(path) == about:
@@ -170,7 +186,12 @@ def _changed(before):
         if about[1] > left:
             dropped += 1
             continue
-        left -= about[1]
-        with open(os.path.join(WORK, path), "rb") as file:
-            files.append({"path": path, "content": base64.b64encode(file.read()).decode()})
+        try:
+            with open(os.path.join(WORK, path), "rb") as file:
+                content = file.read(about[1])
+        except OSError:
+            dropped += 1
+            continue
+        left -= len(content)
+        files.append({"path": path, "content": base64.b64encode(content).decode()})
     return files, dropped
