@@ -225,19 +225,22 @@ func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
 		return err
 	}
 	t, err := s.claimed(ctx, ref)
+	t.visit = s.deps.Settings.Limiter.Let(s.limits(ref.UID)) // it was let in where it began
 	if err != nil {
 		s.deps.Logger.ErrorContext(ctx, "a run of another process cannot go on", "resultId", ref.ResultID, "version", ref.Version, "error", err)
-		s.finish(ctx, run.Run{UID: ref.UID, ResultID: ref.ResultID, Version: ref.Version}, run.Finish{Status: run.Failed, Errors: []string{interrupted}})
-		s.running.Leave()
+		t.run = run.Run{UID: ref.UID, ResultID: ref.ResultID, Version: ref.Version}
+		s.begin(ctx, t, s.interrupt)
 		return nil
 	}
 	s.deps.Logger.InfoContext(ctx, "a run of another process goes on", "resultId", ref.ResultID, "version", ref.Version)
-	t.visit = s.deps.Settings.Limiter.Let(s.limits(ref.UID)) // it was let in where it began
-	s.begin(ctx, t)
+	s.begin(ctx, t, s.execute)
 	return nil
 }
 
-const interrupted = "The run was interrupted, and could not go on. Run it again."
+// interrupt ends a run that cannot go on.
+func (s *Service) interrupt(ctx context.Context, t task) {
+	s.finish(ctx, t.run, run.Finish{Status: run.Failed, Errors: []string{"The run was interrupted, and could not go on. Run it again."}})
+}
 
 // claim makes a run and its calls that wait those of this process. The calls come
 // first, as in every transaction that locks both: a decision of one of them appends

@@ -79,6 +79,9 @@ const firstEvent = 1
 // settleTimeout bounds the last records of a run.
 const settleTimeout = 30 * time.Second
 
+// The first pause before the end of a run is recorded again, and the longest.
+const firstPause, longestPause = 100 * time.Millisecond, 30 * time.Second
+
 // Invoke starts a run and returns when it is recorded. It goes on without the
 // caller, until it ends, is aborted or the server stops.
 func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.Run, error) {
@@ -114,7 +117,7 @@ func (s *Service) Invoke(ctx context.Context, a actor.Actor, req Request) (run.R
 		s.running.Leave()
 		return run.Run{}, err
 	}
-	s.begin(ctx, task{actor: a, run: r, request: req, decision: decision, visit: visit})
+	s.begin(ctx, task{actor: a, run: r, request: req, decision: decision, visit: visit}, s.execute)
 	return r, nil
 }
 
@@ -157,14 +160,14 @@ type task struct {
 }
 
 // begin works on a run that was counted in.
-func (s *Service) begin(ctx context.Context, t task) {
+func (s *Service) begin(ctx context.Context, t task, do func(ctx context.Context, t task)) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.running.Add(t.run, cancel)
 	go func() {
 		defer s.running.Leave()
 		defer t.visit.Leave()
 		defer s.running.Forget(t.run)
-		s.execute(work, t)
+		do(work, t)
 	}()
 }
 
@@ -247,11 +250,26 @@ func (s *Service) Quit() { s.running.Quit() }
 // Running is how many runs this process works on.
 func (s *Service) Running() int { return s.running.Count() }
 
-// finish records the end of a run that this process works on.
+// finish records the end of a run that this process works on. It tries again until
+// that succeeds: nobody else ends a run whose process lives.
 func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := s.end(ctx, r, finish)
+		if err == nil || errors.Is(err, run.ErrEnded) || errors.Is(err, run.ErrTaken) {
+			return
+		}
+		s.deps.Logger.ErrorContext(ctx, "the end of a run is not recorded yet", "resultId", r.ResultID, "version", r.Version, "error", err)
+		if s.running.Pause(pause) != nil {
+			return // another process goes on with the run
+		}
+	}
+}
+
+// end records the end of a run that this process works on, once.
+func (s *Service) end(ctx context.Context, r run.Run, finish run.Finish) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	err := s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
+	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
 		if err := s.deps.Records.Runs.Mine(ctx, tx, r.Ref()); err != nil {
 			return err
 		}
@@ -265,9 +283,6 @@ func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {
 		}
 		return s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), finish)
 	})
-	if err != nil && !errors.Is(err, run.ErrEnded) && !errors.Is(err, run.ErrTaken) {
-		s.deps.Logger.ErrorContext(ctx, "the end of a run was not recorded", "resultId", r.ResultID, "error", err)
-	}
 }
 
 // sentence is what the user may know of an error.

@@ -26,6 +26,8 @@ var (
 type Runs struct {
 	most int // at once
 
+	stop chan struct{} // closed when the process stops
+
 	mu      sync.Mutex
 	stopped bool
 	leaves  bool                               // at the next moment at which nothing is lost
@@ -36,7 +38,7 @@ type Runs struct {
 
 // New returns room for so many runs at once.
 func New(most int) *Runs {
-	return &Runs{most: most, cancels: map[string]context.CancelCauseFunc{}}
+	return &Runs{most: most, stop: make(chan struct{}), cancels: map[string]context.CancelCauseFunc{}}
 }
 
 // Enter counts a run in, if there is room for it.
@@ -123,6 +125,18 @@ func (w *Runs) Cancel(r run.Run, cause error) (here bool) {
 	return here
 }
 
+// Pause returns after a time, or with ErrStopped when the process stops before.
+func (w *Runs) Pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-w.stop:
+		return ErrStopped
+	}
+}
+
 // Abandon leaves all runs to other processes, or to this one later. Others may begin.
 func (w *Runs) Abandon() {
 	w.mu.Lock()
@@ -139,6 +153,9 @@ func (w *Runs) cancelAll() {
 // Stop ends all runs and returns when they are recorded.
 func (w *Runs) Stop(ctx context.Context) error {
 	w.mu.Lock()
+	if !w.stopped {
+		close(w.stop)
+	}
 	w.stopped = true
 	w.cancelAll()
 	w.mu.Unlock()

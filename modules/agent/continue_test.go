@@ -1,0 +1,59 @@
+package agent_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/portico-run/portico/dev/agenttest"
+	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/modules/agent"
+	"github.com/portico-run/portico/modules/run"
+)
+
+// statements changes the database of a server behind its back.
+func statements(t *testing.T, s *agenttest.Server, list ...string) {
+	t.Helper()
+	require.NoError(t, s.DB.InTx(t.Context(), func(tx database.Tx) error {
+		for _, sql := range list {
+			if err := database.Unscoped(tx.Handle).Exec(sql).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// ends waits until a run has ended.
+func ends(t *testing.T, s *agenttest.Server, resultID string) run.Run {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.Run(resultID).Status.Final() }, time.Minute, 10*time.Millisecond)
+	return s.Run(resultID)
+}
+
+// The end of a run is recorded although the database refuses it at first, also of one
+// that was taken over and cannot go on.
+func TestTheEndOfARunIsRecordedInTheEnd(t *testing.T) {
+	t.Parallel()
+	// A sequence of PostgreSQL counts also what is taken back.
+	s := agenttest.Serve(t, "- output: [{text: Fine.}]\n", "PTC_MODE=off", "DATABASE_URL="+databasetest.URL(t, database.Postgres))
+	statements(
+		t, s, "CREATE SEQUENCE tries",
+		"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('tries') % 3 <> 0 THEN RAISE EXCEPTION 'not now'; END IF; RETURN NEW; END $$",
+		"CREATE TRIGGER refuse BEFORE UPDATE ON action_results FOR EACH ROW WHEN (NEW.status IN ('finish', 'error')) EXECUTE FUNCTION refuse()",
+	)
+	r, err := s.Agents.Service.Invoke(t.Context(), s.User, agent.Request{Query: "Go"})
+	require.NoError(t, err)
+	require.Equal(t, run.Done, ends(t, s, r.ResultID).Status)
+	require.Len(t, s.Model.Requests(), 1)
+
+	statements(
+		t, s, "INSERT INTO action_results (result_id, version, uid, title, type, status, lease_expires_at) SELECT 'ar-unread', 0, uid, 'Go', 'skill', 'running', now() FROM users",
+		`INSERT INTO agent_turns (uid, result_id, version, step, created_at, body) SELECT uid, 'ar-unread', 0, 0, now(), '{"request":"of no known form"}' FROM users`,
+	)
+	r = ends(t, s, "ar-unread")
+	require.Equal(t, run.Failed, r.Status)
+	require.Contains(t, r.Errors[0], "was interrupted")
+}
