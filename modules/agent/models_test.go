@@ -64,19 +64,22 @@ func TestAgentsWorkInEveryProtocol(t *testing.T) {
 	}
 }
 
+// serve starts the provider of a model that follows a script.
+func serve(t *testing.T, script string) (address string) {
+	t.Helper()
+	parsed, err := scripted.Parse([]byte("name: " + script))
+	require.NoError(t, err)
+	web := httptest.NewServer(scripted.New(parsed))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
 // Requests name the model that answers; each has its price, and another one answers
 // where it gives no answer, which the user is told.
 func TestModelsAreChosenByName(t *testing.T) {
 	t.Parallel()
-	serve := func(script string) string {
-		parsed, err := scripted.Parse([]byte("name: " + script))
-		require.NoError(t, err)
-		web := httptest.NewServer(scripted.New(parsed))
-		t.Cleanup(web.Close)
-		return web.URL
-	}
-	small := serve("small\nturns: [{output: [{text: Small.}], usage: {input: 1000000, cached: 500000, output: 0}}, {on: down, fail: [{status: 503, message: out of order}, {status: 503}, {status: 503}]}]")
-	large := serve("large\nturns: [{output: [{text: Large.}], usage: {input: 1000000, output: 0}}]")
+	small := serve(t, "small\nturns: [{output: [{text: Small.}], usage: {input: 1000000, cached: 500000, output: 0}}, {on: down, fail: [{status: 503, message: out of order}, {status: 503}, {status: 503}]}]")
+	large := serve(t, "large\nturns: [{output: [{text: Large.}], usage: {input: 1000000, output: 0}}]")
 	file := filepath.Join(t.TempDir(), "models.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
 models:
@@ -143,6 +146,38 @@ models:
 		{"id":"small","object":"model","created":0,"owned_by":"portico","default":true,"context":32000,"prices":{"input":2,"cached":1,"written":2,"output":0}},
 		{"id":"large","object":"model","created":0,"owned_by":"portico","default":false,"context":0,"prices":{"input":30,"cached":30,"written":30,"output":0}}]}`, text)
 	require.NotContains(t, text, "sk-small")
+}
+
+// Who has nothing left to spend asks free models, and no fallback of theirs that costs
+// something.
+func TestFallbacksThatCannotBePaidFor(t *testing.T) {
+	t.Parallel()
+	free := serve(t, "free\nturns: [{on: up, output: [{text: Free.}]}, {on: down, fail: [{status: 503, message: out of order}, {status: 503, message: out of order}]}]")
+	paid := serve(t, "paid\nturns: [{output: [{text: Paid.}], usage: {input: 1000000, output: 0}}]")
+	file := filepath.Join(t.TempDir(), "models.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+models:
+  - {name: free, protocol: chat, baseUrl: "%s/v1", model: qwen, fallbacks: [paid]}
+  - {name: paid, protocol: messages, baseUrl: "%s/v1", model: claude, prices: {input: 30}}
+`, free, paid), 0o600))
+	s := agenttest.Serve(t, "- output: [{text: Never.}]", "MODEL_NAME=", "MODEL_FILE="+file, "MODEL_RETRIES=0", "PTC_MODE=off", "BILLING_OVERDRAFT=0")
+	ask := func(name, question string) (int, string) {
+		return s.Send("POST", "/v1/chat/completions", map[string]any{"model": name, "messages": []any{map[string]any{"role": "user", "content": question}}})
+	}
+	status, text := ask("paid", "up?")
+	require.Equal(t, 402, status, text)
+	status, text = ask("free", "up?")
+	require.Equal(t, 200, status, text)
+	require.Contains(t, text, "Free.")
+	status, text = ask("free", "down?")
+	require.Equal(t, 503, status, text)
+	require.Contains(t, text, "out of order", "it may be sent again")
+	r, _ := s.Ask(map[string]any{"query": "down?"})
+	require.Equal(t, run.Failed, r.Status)
+	require.Contains(t, r.Errors[0], "out of order")
+	require.Empty(t, r.Warnings, "nobody was asked instead")
+	_, usage := s.Send("GET", "/v1/credit/usage", nil)
+	require.NotContains(t, usage, "amount")
 }
 
 // Results that do not fit any more can be read again, and the user is told.

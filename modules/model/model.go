@@ -4,6 +4,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 )
@@ -20,6 +21,9 @@ type Request struct {
 	// Parallel lets the model call several tools at once.
 	Parallel bool
 	Options  Options
+	// Admit refuses, with errs.NoCredits, another model in place of the one that is named;
+	// nil refuses none.
+	Admit func(ctx context.Context, name string) error
 }
 
 // Response is what a model answered.

@@ -88,15 +88,14 @@ func (w *work) tell(p Part) {
 // ask sends one request to the model and shows its answer.
 func (w *work) ask(ctx context.Context) error {
 	s := w.service.deps
-	if !s.Settings.Price(w.model).Free() {
-		if err := s.Billing.AdmitModel(ctx, w.who.UID, "", 0); err != nil {
-			return err
-		}
+	if err := w.admit(ctx, w.model); err != nil {
+		return err
 	}
 	asked, err := w.question(ctx)
 	if err != nil {
 		return err
 	}
+	asked.Admit = w.admit
 	w.turn.tell(Event{Asked: &Asked{Model: w.model}})
 	if asked.Choice.Demands() { // of the first answer only
 		w.req.Choice = model.Choice{}
@@ -112,6 +111,15 @@ func (w *work) ask(ctx context.Context) error {
 	w.said.Model = got.Name
 	w.items = append(w.items, got.Output...)
 	return w.show(ctx, got)
+}
+
+// admit refuses a model that is not free when nothing is left of what may be spent.
+func (w *work) admit(ctx context.Context, name string) error {
+	s := w.service.deps
+	if s.Settings.Price(name).Free() {
+		return nil
+	}
+	return s.Billing.AdmitModel(ctx, w.who.UID, "", 0)
 }
 
 // heard passes a piece of an answer on.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -172,6 +173,40 @@ func TestRefusalsAreNotPassedOn(t *testing.T) {
 	cancel()
 	_, err = s.Respond(ctx, model.Request{Input: []model.Item{model.User("x")}}, nothing)
 	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, p.order())
+}
+
+// A model that is not admitted in place of another one is passed over, also where the
+// conversation is with it; the one that was asked for is not asked about.
+func TestModelsThatAreNotAdmitted(t *testing.T) {
+	t.Parallel()
+	p := serve(t)
+	s := p.set(t, "")
+	refuses := func(name string, refusal error) func(context.Context, string) error {
+		return func(_ context.Context, asked string) error {
+			if asked == name {
+				return refusal
+			}
+			return nil
+		}
+	}
+	noCredits := errs.New(errs.NoCredits, "Nothing is left.")
+	p.down["r"] = 503
+	talk := []model.Item{model.User("x")}
+	got, err := s.Respond(t.Context(), model.Request{Input: talk, Admit: refuses("c", noCredits)}, nothing)
+	require.NoError(t, err)
+	require.Equal(t, "r m", p.order())
+	require.Len(t, got.Passed, 1, "it was not asked")
+	talk = append(talk, got.Output...)
+
+	_, err = s.Respond(t.Context(), model.Request{Input: talk, Model: "c", Admit: refuses("m", noCredits)}, nothing)
+	require.NoError(t, err)
+	require.Equal(t, "c", p.order())
+	_, err = s.Respond(t.Context(), model.Request{Input: talk, Model: "m", Admit: refuses("m", noCredits)}, nothing)
+	require.NoError(t, err)
+	require.Equal(t, "m", p.order())
+	_, err = s.Respond(t.Context(), model.Request{Input: talk, Admit: refuses("m", errors.New("no database"))}, nothing)
+	require.EqualError(t, err, "no database")
 	require.Empty(t, p.order())
 }
 

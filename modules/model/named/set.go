@@ -90,13 +90,17 @@ func (s *Set) Fit(t model.Tool) (model.Fitted, error) { return s.models[s.first]
 
 // Respond asks the model that the request names. Where it gives no answer, its
 // fallbacks are asked in turn, and a conversation stays with the one that answered: the
-// answer names it, and why the others did not answer.
+// answer names it, and why the others did not answer. Those that are not admitted are
+// passed over.
 func (s *Set) Respond(ctx context.Context, req model.Request, on func(model.Delta)) (model.Response, error) {
 	var (
 		passed []model.Passed
 		before error
 	)
-	candidates := s.candidates(req)
+	candidates, err := s.admitted(ctx, req)
+	if err != nil {
+		return model.Response{}, err
+	}
 	for i, name := range candidates {
 		e := s.models[name]
 		asked := req
@@ -151,6 +155,25 @@ func (s *Set) candidates(req model.Request) []string {
 		names = slices.Concat(names[at:at+1], names[:at], names[at+1:])
 	}
 	return names
+}
+
+// admitted are the candidates without those that nothing is left to pay with. The one
+// that was asked for is always among them.
+func (s *Set) admitted(ctx context.Context, req model.Request) ([]string, error) {
+	var names []string
+	for _, name := range s.candidates(req) {
+		if req.Admit != nil && name != s.of(req.Model).Name {
+			err := req.Admit(ctx, name)
+			if errs.CodeOf(err) == errs.NoCredits {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // gaveNoAnswer reports whether another model may do better: the provider could not be
