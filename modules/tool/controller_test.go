@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/modules/run/record"
 	"github.com/portico-run/portico/modules/tool"
@@ -105,6 +106,58 @@ func TestExecuteOverHTTP(t *testing.T) {
 			cursor = next
 		}
 		require.Equal(t, []string{p.CallID, child.CallID}, ids)
+	})
+}
+
+// Pages of whole records end where they are large, and nothing is lost; a numbered page,
+// which could not end early without a loss, is refused.
+func TestLargeRecordsAreListedInParts(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		send := serve(t, f)
+		r := f.startRun(anna)
+		var want []string
+		for range 5 {
+			want = append(want, f.open(anna, r).CallID)
+		}
+		large := `{"input":{"text":"` + strings.Repeat("x", 3<<20) + `"}}`
+		require.NoError(t, f.db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Scoped(tx.Handle, anna.UID).Table("tool_call_results").Where("call_id <> ?", want[0]).Update("input", large).Error
+		}))
+		for path, name := range map[string]string{"/v1/tool/calls?": "items", "/v1/cli/tool-call?resultId=" + r.ResultID + "&": "toolCalls"} {
+			var got []string
+			parts := []int{}
+			for cursor, more := "", true; more; {
+				a := send("GET", path+"limit=200&cursor="+cursor, "")
+				require.Equal(t, 200, a.status)
+				require.Less(t, a.length, 9<<20)
+				page := a.body["data"].(map[string]any)
+				items := page[name].([]any)
+				for _, item := range items {
+					got = append(got, item.(map[string]any)["callId"].(string))
+				}
+				parts = append(parts, len(items))
+				cursor, more = page["nextCursor"].(string)
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, []int{3, 2}, parts)
+
+			a := send("GET", path+"page=1&pageSize=5", "")
+			require.Equal(t, 400, a.status)
+			require.Contains(t, a.body["errMsg"], "too large")
+			a = send("GET", path+"page=2&pageSize=3", "")
+			require.Equal(t, 200, a.status)
+			require.Len(t, a.body["data"].(map[string]any)[name], 2)
+			require.EqualValues(t, 5, a.body["data"].(map[string]any)["total"])
+		}
+		a := send("GET", "/v1/tool/calls?payload=false&page=1&pageSize=5", "")
+		require.Len(t, a.body["data"].(map[string]any)["items"], 5)
+		require.NoError(t, f.db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Scoped(tx.Handle, anna.UID).Table("tool_call_results").Where("call_id = ?", want[0]).
+				Update("input", strings.ReplaceAll(large, "x", "xxx")).Error
+		}))
+		a = send("GET", "/v1/tool/calls", "")
+		require.Len(t, a.body["data"].(map[string]any)["items"], 1, "one that is larger than a page is a page")
 	})
 }
 

@@ -86,29 +86,24 @@ func (c controller) list(ctx context.Context, who actor.Actor, in *listInput) (h
 		ResultID: in.ResultID, Version: version, ParentID: in.ParentID, Line: in.Line, Status: Status(in.Status), Toolset: in.Toolset, Tool: in.Tool,
 		From: in.From, Until: in.Until,
 	}
-	page, err := c.service.ListSummaries(ctx, who, f, in.PageQuery)
+	if !in.Payload {
+		page, err := c.service.ListSummaries(ctx, who, f, in.PageQuery)
+		return httpapi.MapPage(page, toSummaryBody), err
+	}
+	page, err := c.service.List(ctx, who, f, in.PageQuery)
 	if err != nil {
 		return httpapi.Page[callBody]{}, err
 	}
-	bodies := httpapi.MapPage(page, toSummaryBody)
-	if in.Payload {
-		err = c.payloads(ctx, who, bodies.Items)
+	callIDs := make([]string, len(page.Items))
+	for i, call := range page.Items {
+		callIDs[i] = call.CallID
 	}
-	return bodies, err
-}
-
-// payloads fills in what calls were asked and answered.
-func (c controller) payloads(ctx context.Context, who actor.Actor, bodies []callBody) error {
-	callIDs := make([]string, len(bodies))
-	for i, b := range bodies {
-		callIDs[i] = b.CallID
-	}
-	calls, err := c.service.Calls(ctx, who, callIDs)
-	for i := range bodies {
-		call := calls[bodies[i].CallID]
-		bodies[i].Arguments, bodies[i].Input, bodies[i].Output, bodies[i].Error = "", call.Input, call.Output, call.Error
-	}
-	return err
+	sums, err := c.service.Summaries(ctx, who, callIDs)
+	return httpapi.MapPage(page, func(call Call) callBody {
+		body := toBody(call)
+		body.cost(sums[call.CallID])
+		return body
+	}), err
 }
 
 type runCallsInput struct {

@@ -29,18 +29,19 @@ func AskEverything(t *testing.T, tx database.Tx, r run.Ref, program, call string
 		"byIDs": func() error { _, err := rows.byIDs(tx.Handle, r.UID, []string{call, program}); return err },
 		"lock":  func() error { _, err := rows.lock(tx, r.UID, program); return err },
 		"byKey": func() error { _, _, err := rows.byKey(tx.Handle, r.UID, "key of "+call); return err },
-		"list": func() error {
-			_, _, err := rows.list(tx.Handle, r.UID, Filter{}, database.Window{Limit: 20})
+		"sizes": func() error {
+			_, _, err := rows.sizes(tx.Handle, r.UID, Filter{}, database.Window{Limit: 20})
 			return err
 		},
-		"list of a run": func() error {
-			_, _, err := rows.list(tx.Handle, r.UID, Filter{ResultID: r.ResultID, Version: &version}, database.Window{Limit: 20})
+		"sizes of a run": func() error {
+			_, _, err := rows.sizes(tx.Handle, r.UID, Filter{ResultID: r.ResultID, Version: &version}, database.Window{Limit: 20})
 			return err
 		},
-		"list of a program": func() error {
-			_, _, err := rows.list(tx.Handle, r.UID, Filter{ParentID: program}, database.Window{Limit: 20})
+		"sizes of a program": func() error {
+			_, _, err := rows.sizes(tx.Handle, r.UID, Filter{ParentID: program}, database.Window{Limit: 20})
 			return err
 		},
+		"byPKs": func() error { _, err := rows.byPKs(tx.Handle, r.UID, []int64{51, 99}); return err },
 		"list of summaries": func() error {
 			_, _, err := rows.listSummaries(tx.Handle, r.UID, Filter{ResultID: r.ResultID, Version: &version, Line: 3}, database.Window{Limit: 20})
 			return err

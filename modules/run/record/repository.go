@@ -160,12 +160,25 @@ func (repository) byKey(h database.Handle, uid, key string) (Call, string, error
 	return row.call(), database.Text(row.RequestHash), nil
 }
 
-// list returns a run's calls in the order they were made.
-func (repository) list(h database.Handle, uid string, f Filter, w database.Window) ([]callRow, *int64, error) {
-	return database.Oldest[callRow](filtered(h, uid, f), w)
+// sizeRow is how large a record is, which is known without reading it.
+type sizeRow struct {
+	PK    int64
+	Bytes int64
 }
 
-// listSummaries is list without what the calls were asked and answered.
+func (sizeRow) TableName() string { return "tool_call_results" }
+
+// sizes are those of calls in the order they were made.
+func (repository) sizes(h database.Handle, uid string, f Filter, w database.Window) ([]sizeRow, *int64, error) {
+	return database.Oldest[sizeRow](filtered(h, uid, f).Select("pk, OCTET_LENGTH(input) + OCTET_LENGTH(output) AS bytes"), w)
+}
+
+// byPKs are calls in the order they were made.
+func (repository) byPKs(h database.Handle, uid string, pks []int64) ([]Call, error) {
+	return many(database.Scoped(h, uid).Where("pk IN ? AND deleted_at IS NULL", pks).Order("pk"))
+}
+
+// listSummaries reads calls without what they were asked and answered.
 func (repository) listSummaries(h database.Handle, uid string, f Filter, w database.Window) ([]summaryRow, *int64, error) {
 	rows, total, err := database.Oldest[summaryRow](summarized(filtered(h, uid, f)), w)
 	return rows, total, err

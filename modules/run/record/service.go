@@ -10,6 +10,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/cached"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/objectstore"
@@ -69,17 +70,47 @@ func (s *Service) Calls(ctx context.Context, a actor.Actor, callIDs []string) (m
 	return byID, nil
 }
 
-// List returns a page of the actor's calls, in the order they were made.
+// A page of whole records ends before it has more than so many bytes, unless its first
+// one has.
+const maxListBytes = 8 << 20
+
+// List returns a page of the actor's calls, in the order they were made. It has fewer
+// than were asked for where they are large, and a numbered page is refused then: the
+// next one would not begin where it ended.
 func (s *Service) List(ctx context.Context, a actor.Actor, f Filter, p httpapi.PageQuery) (httpapi.Page[Call], error) {
 	w, err := s.window(ctx, a, f, p)
 	if err != nil {
 		return httpapi.Page[Call]{}, err
 	}
-	rows, total, err := s.rows.list(s.db.Read(ctx), a.UID, f, w)
+	sizes, total, err := s.rows.sizes(s.db.Read(ctx), a.UID, f, w)
 	if err != nil {
 		return httpapi.Page[Call]{}, err
 	}
-	return httpapi.MapPage(httpapi.PageOf(w, rows, total, func(r callRow) int64 { return r.PK }), callRow.call), nil
+	page := httpapi.PageOf(w, sizes, total, func(r sizeRow) int64 { return r.PK })
+	if n := fitting(page.Items); n < len(page.Items) {
+		if w.Count {
+			return httpapi.Page[Call]{}, errs.Newf(errs.Invalid, "The calls of this page are too large to be sent together.").
+				Do("Send a smaller pageSize, or cursor and limit: such a page ends early, and its nextCursor goes on.")
+		}
+		page.Items, page.NextCursor = page.Items[:n], httpapi.EncodeCursor(page.Items[n-1].PK)
+	}
+	pks := make([]int64, len(page.Items))
+	for i, r := range page.Items {
+		pks[i] = r.PK
+	}
+	calls, err := s.rows.byPKs(s.db.Read(ctx), a.UID, pks)
+	return httpapi.Page[Call]{Items: calls, NextCursor: page.NextCursor, Total: page.Total, Page: page.Page, PageSize: page.PageSize}, err
+}
+
+// fitting is how many of the records a page has room for: one at least.
+func fitting(sizes []sizeRow) int {
+	var bytes int64
+	for i, r := range sizes {
+		if bytes += r.Bytes; i > 0 && bytes > maxListBytes {
+			return i
+		}
+	}
+	return len(sizes)
 }
 
 // window is what a query asks for, of a run of the actor's.
