@@ -142,10 +142,13 @@ func (s *Service) Admit(ctx context.Context, c Charge) error {
 }
 
 // AdmitModel refuses a request to a language model when nothing is left of what
-// may be spent. What it will cost is not known before.
+// may be spent, with what the plan gives today. What it will cost is not known before.
 func (s *Service) AdmitModel(ctx context.Context, uid, resultID string, version int) error {
 	limits, err := s.limitsOf(ctx, uid)
 	if err != nil || limits.none() {
+		return err
+	}
+	if err := s.give(ctx, uid); err != nil {
 		return err
 	}
 	return s.db.InSnapshot(ctx, func(h database.Handle) error {
@@ -186,12 +189,21 @@ func (s *Service) within(h database.Handle, c Charge, l Limits, now time.Time) e
 	if err != nil {
 		return err
 	}
-	if left := b.Net - held + *l.Overdraft; least > left {
-		return errs.Newf(errs.NoCredits, "The call costs at least %s credits, and %s are left.", c.Price, max(left, 0)).Do("Buy credits, or wait for those of the plan.")
+	left := max(b.Net-held+*l.Overdraft, 0)
+	if least <= left {
+		return nil
 	}
-	return nil
+	said := "No credits are left."
+	if c.Price > 0 {
+		said = fmt.Sprintf("The call costs at least %s credits, and %s are left.", c.Price, left)
+	}
+	return errs.New(errs.NoCredits, said).Do("Buy credits, or wait for those of the plan.")
 }
 
 func overLimit(what string, limit, spent, price money.Amount) *errs.Error {
-	return errs.New(errs.NoCredits, fmt.Sprintf("The spending limit of this %s is %s credits; %s are spent or in use, and the call costs at least %s.", what, limit, spent, price))
+	said := fmt.Sprintf("The spending limit of this %s is %s credits; %s are spent or in use", what, limit, spent)
+	if price > 0 {
+		said += fmt.Sprintf(", and the call costs at least %s", price)
+	}
+	return errs.New(errs.NoCredits, said+".")
 }

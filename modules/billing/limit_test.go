@@ -207,6 +207,44 @@ func TestPlansGiveOnceADayAndOnceAMonth(t *testing.T) {
 	})
 }
 
+// A request to a model is admitted with what the plan gives, whoever asks first; what
+// it costs is not known, and a refusal does not say that it costs nothing.
+func TestModelsAreAdmittedWithTheAllowance(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+		s := billing.New(billing.Deps{DB: db, Limits: billing.Limits{Overdraft: new(0 * credit)}, Now: func() time.Time { return now }}).Service
+		a := newUser(t, db)
+		admit := func() error { return s.AdmitModel(t.Context(), a.UID, "ar-1", 0) }
+		refused := func(says string) {
+			t.Helper()
+			if err := admit(); errs.CodeOf(err) != errs.NoCredits || errs.Message(err) != says {
+				t.Errorf("%v, want %q", err, says)
+			}
+		}
+		const none = "No credits are left."
+		refused(none)
+		if err := s.SetPlan(t.Context(), billing.Plan{Type: billing.FreePlan, LookupKey: "free", DailyGift: 10 * credit}); err != nil {
+			t.Fatal(err)
+		}
+		if err := admit(); err != nil {
+			t.Fatalf("the plan gives 10 credits: %v", err)
+		}
+		if _, err := charge(t, s, billing.Charge{CallID: "a", UID: a.UID, ResultID: "ar-1", Toolset: "demo", Global: true, Price: 10 * credit}); err != nil {
+			t.Fatal(err)
+		}
+		refused(none)
+		now = now.Add(24 * time.Hour)
+		if err := admit(); err != nil {
+			t.Errorf("on the next day: %v", err)
+		}
+		if err := s.SetLimits(t.Context(), a.UID, billing.Limits{Run: new(10 * credit)}); err != nil {
+			t.Fatal(err)
+		}
+		refused("The spending limit of this run is 10 credits; 10 are spent or in use.")
+	})
+}
+
 func TestRefundsAndReports(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

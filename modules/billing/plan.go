@@ -184,6 +184,22 @@ func (s *Service) allowances(tx database.Tx, who payer, now time.Time) error {
 	return nil
 }
 
+// give is allowances for who holds no lock, which it takes only where there is something
+// to be given.
+func (s *Service) give(ctx context.Context, uid string) error {
+	due, err := s.dueAllowances(s.db.Read(ctx), uid, s.now())
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	return s.db.InTx(ctx, func(tx database.Tx) error {
+		who, err := s.rows.lockUser(tx, uid, s.now())
+		if err != nil {
+			return err
+		}
+		return s.allowances(tx, who, s.now())
+	})
+}
+
 // dueAllowances lists what is to be given to a user and was not given yet.
 func (s *Service) dueAllowances(h database.Handle, uid string, now time.Time) ([]allowance, error) {
 	q, err := s.rows.quota(h, uid, now)

@@ -220,21 +220,11 @@ func (s *Service) recharge(tx database.Tx, lot rechargeRow) error {
 
 // Balance is what the actor has, with what the plan gives today.
 func (s *Service) Balance(ctx context.Context, a actor.Actor) (Balance, error) {
-	due, err := s.dueAllowances(s.db.Read(ctx), a.UID, s.now())
-	if err == nil && len(due) > 0 {
-		err = s.db.InTx(ctx, func(tx database.Tx) error {
-			who, err := s.rows.lockUser(tx, a.UID, s.now())
-			if err != nil {
-				return err
-			}
-			return s.allowances(tx, who, s.now())
-		})
-	}
-	if err != nil {
+	if err := s.give(ctx, a.UID); err != nil {
 		return Balance{}, err
 	}
 	var b Balance
-	err = s.db.InSnapshot(ctx, func(h database.Handle) (err error) {
+	err := s.db.InSnapshot(ctx, func(h database.Handle) (err error) {
 		b, err = s.balance(h, a.UID)
 		return err
 	})
