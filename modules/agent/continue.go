@@ -239,6 +239,7 @@ func (s *Service) takeOver(ctx context.Context, ref run.Ref) error {
 
 // interrupt ends a run that cannot go on.
 func (s *Service) interrupt(ctx context.Context, t task) {
+	s.running.Cancel(t.run, errOver)
 	s.finish(ctx, t.run, run.Finish{Status: run.Failed, Errors: []string{"The run was interrupted, and could not go on. Run it again."}})
 }
 

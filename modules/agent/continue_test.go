@@ -26,6 +26,12 @@ func statements(t *testing.T, s *agenttest.Server, list ...string) {
 	}))
 }
 
+func count(t *testing.T, s *agenttest.Server, sql string) (n int) {
+	t.Helper()
+	require.NoError(t, database.Unscoped(s.DB.Read(t.Context())).Raw(sql).Scan(&n).Error)
+	return n
+}
+
 // ends waits until a run has ended.
 func ends(t *testing.T, s *agenttest.Server, resultID string) run.Run {
 	t.Helper()
@@ -56,4 +62,41 @@ func TestTheEndOfARunIsRecordedInTheEnd(t *testing.T) {
 	r = ends(t, s, "ar-unread")
 	require.Equal(t, run.Failed, r.Status)
 	require.Contains(t, r.Errors[0], "was interrupted")
+}
+
+// An abort counts when it was answered with true, also while the process leaves the run,
+// and after the model's last answer.
+func TestAnAbortCountsToTheEnd(t *testing.T) {
+	t.Parallel()
+	// PostgreSQL says who waits for a lock.
+	s := agenttest.Serve(t, "- on: Wait\n  delay: 10m\n  output: [{text: Late.}]\n- on: Go\n  output: [{text: Fine.}]\n", "PTC_MODE=off", "DATABASE_URL="+databasetest.URL(t, database.Postgres))
+	abort := func(r run.Run) bool {
+		aborted, err := s.Agents.Service.Abort(t.Context(), s.User, r.ResultID, nil)
+		return err == nil && aborted
+	}
+	r, err := s.Agents.Service.Invoke(t.Context(), s.User, agent.Request{Query: "Wait"})
+	require.NoError(t, err)
+	answered := make(chan bool, 1)
+	require.NoError(t, s.DB.InTx(t.Context(), func(tx database.Tx) error {
+		require.NoError(t, database.Unscoped(tx.Handle).Exec("SELECT 1 FROM action_results FOR UPDATE").Error)
+		s.Agents.Service.Abandon()
+		go func() { answered <- abort(r) }()
+		require.Eventually(t, func() bool {
+			return len(answered) == 1 || count(t, s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 2
+		}, time.Minute, 10*time.Millisecond, "the process leaves the run, and the abort ends it")
+		return nil
+	}))
+	require.True(t, <-answered)
+	require.Equal(t, run.Aborted, ends(t, s, r.ResultID).Status)
+
+	statements(
+		t, s, "CREATE SEQUENCE tries",
+		"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('tries'); RAISE EXCEPTION 'never'; END $$",
+		"CREATE TRIGGER refuse BEFORE UPDATE ON action_results FOR EACH ROW WHEN (NEW.status = 'finish') EXECUTE FUNCTION refuse()",
+	)
+	r, err = s.Agents.Service.Invoke(t.Context(), s.User, agent.Request{Query: "Go"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return count(t, s, "SELECT count(*) FROM tries WHERE is_called") == 1 }, time.Minute, 10*time.Millisecond)
+	require.True(t, abort(r))
+	require.Equal(t, run.Aborted, ends(t, s, r.ResultID).Status)
 }

@@ -68,7 +68,11 @@ const (
 var (
 	ErrNoModel = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
 	errAborted = errors.New("aborted by the user")
+	errOver    = errors.New("the work on the run is over")
 )
+
+// aborted is what a run says that was aborted.
+const aborted = "The run was aborted."
 
 // runType is the type of runs that are agents.
 const runType = "skill"
@@ -161,8 +165,7 @@ type task struct {
 
 // begin works on a run that was counted in.
 func (s *Service) begin(ctx context.Context, t task, do func(ctx context.Context, t task)) {
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.running.Add(t.run, cancel)
+	work := s.running.Add(context.WithoutCancel(ctx), t.run)
 	go func() {
 		defer s.running.Leave()
 		defer t.visit.Leave()
@@ -213,16 +216,17 @@ func (s *Service) execute(ctx context.Context, t task) {
 	stop := s.watch(ctx, t.actor, r)
 	defer stop()
 	o, err := s.turn(ctx, t)
+	s.running.Cancel(r, errOver) // an abort that comes now ends the run in the database
 	finish := run.Finish{Status: run.Done, PTCEnabled: o.Code, Model: o.Model, Warnings: o.Warnings}
 	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
+		finish.Status, finish.Errors = run.Aborted, []string{aborted}
 	case errors.Is(err, loop.ErrLeft):
 		s.leave(ctx, r)
 		return
 	case errors.Is(err, run.ErrTaken):
 		s.deps.Logger.WarnContext(ctx, "another process goes on with a run", "resultId", r.ResultID, "version", r.Version)
 		return
-	case errors.Is(cause, errAborted), errors.Is(cause, run.ErrEnded):
-		finish.Status, finish.Errors = run.Aborted, []string{"The run was aborted."}
 	case errors.Is(cause, running.ErrStopped):
 		s.leave(ctx, r)
 		return
@@ -254,7 +258,7 @@ func (s *Service) Running() int { return s.running.Count() }
 // that succeeds: nobody else ends a run whose process lives.
 func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := s.end(ctx, r, finish)
+		err := s.settle(ctx, r, finish)
 		if err == nil || errors.Is(err, run.ErrEnded) || errors.Is(err, run.ErrTaken) {
 			return
 		}
@@ -265,10 +269,13 @@ func (s *Service) finish(ctx context.Context, r run.Run, finish run.Finish) {
 	}
 }
 
-// end records the end of a run that this process works on, once.
-func (s *Service) end(ctx context.Context, r run.Run, finish run.Finish) error {
+// settle records the end of a run that this process works on, once.
+func (s *Service) settle(ctx context.Context, r run.Run, finish run.Finish) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
+	if finish.Status == run.Aborted {
+		return s.endAborted(ctx, r, finish) // its user was told so, whoever works on it by now
+	}
 	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
 		if err := s.deps.Records.Runs.Mine(ctx, tx, r.Ref()); err != nil {
 			return err
@@ -357,7 +364,7 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 	if !r.ExpiresAt.IsZero() { // a service beside this server executes it
 		_, _, err = s.deps.Records.Outside.Finish(ctx, a, outside.Ending{ResultID: r.ResultID, Version: r.Version, Status: run.Aborted})
 	} else {
-		err = s.abortElsewhere(ctx, r)
+		err = s.endAborted(ctx, r, run.Finish{Status: run.Aborted, Errors: []string{aborted}})
 	}
 	if errors.Is(err, run.ErrEnded) {
 		return false, nil
@@ -365,12 +372,11 @@ func (s *Service) Abort(ctx context.Context, a actor.Actor, resultID string, ver
 	return err == nil, err
 }
 
-// abortElsewhere ends a run of another server's, which sees the end in the
+// endAborted ends a run of any process. One that works on it sees the end in the
 // database.
-func (s *Service) abortElsewhere(ctx context.Context, r run.Run) error {
+func (s *Service) endAborted(ctx context.Context, r run.Run, finish run.Finish) error {
 	return s.deps.Records.DB.InTx(ctx, func(tx database.Tx) error {
-		err := s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), run.Finish{Status: run.Aborted, Errors: []string{"The run was aborted."}})
-		if err != nil {
+		if err := s.deps.Records.Runs.Finish(ctx, tx, r.Ref(), finish); err != nil {
 			return err
 		}
 		if err := s.deps.Records.Turns.Drop(tx, r.Ref()); err != nil {

@@ -30,15 +30,15 @@ type Runs struct {
 
 	mu      sync.Mutex
 	stopped bool
-	leaves  bool                               // at the next moment at which nothing is lost
-	active  int                                // runs that are counted in
-	cancels map[string]context.CancelCauseFunc // by result id and version
+	leaves  bool                              // at the next moment at which nothing is lost
+	active  int                               // runs that are counted in
+	ends    map[string]func(cause error) bool // by result id and version
 	work    sync.WaitGroup
 }
 
 // New returns room for so many runs at once.
 func New(most int) *Runs {
-	return &Runs{most: most, stop: make(chan struct{}), cancels: map[string]context.CancelCauseFunc{}}
+	return &Runs{most: most, stop: make(chan struct{}), ends: map[string]func(cause error) bool{}}
 }
 
 // Enter counts a run in, if there is room for it.
@@ -92,37 +92,40 @@ func (w *Runs) Quits() bool {
 func (w *Runs) Has(r run.Ref) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.cancels[key(r)] != nil
+	return w.ends[key(r)] != nil
 }
 
-// Add says how a run is ended. One that comes while the server stops is ended
-// at once.
-func (w *Runs) Add(r run.Run, cancel context.CancelCauseFunc) {
+// Add returns the context of the work on a run, until Forget. That of one that comes
+// while the server stops has ended.
+func (w *Runs) Add(ctx context.Context, r run.Run) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cancels[key(r.Ref())] = cancel
+	w.ends[key(r.Ref())] = func(cause error) bool {
+		cancel(cause)
+		return errors.Is(context.Cause(ctx), cause)
+	}
 	if w.stopped {
 		cancel(ErrStopped)
 	}
+	return ctx
 }
 
 // Forget ends what Add began.
 func (w *Runs) Forget(r run.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cancels[key(r.Ref())](nil)
-	delete(w.cancels, key(r.Ref()))
+	w.ends[key(r.Ref())](context.Canceled)
+	delete(w.ends, key(r.Ref()))
 }
 
-// Cancel ends a run, if it is here.
-func (w *Runs) Cancel(r run.Run, cause error) (here bool) {
+// Cancel ends the work on a run for a cause. It reports false where the run is not
+// here, and where something else has ended the work: then the cause changes nothing.
+func (w *Runs) Cancel(r run.Run, cause error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cancel, here := w.cancels[key(r.Ref())]
-	if here {
-		cancel(cause)
-	}
-	return here
+	end := w.ends[key(r.Ref())]
+	return end != nil && end(cause)
 }
 
 // Pause returns after a time, or with ErrStopped when the process stops before.
@@ -145,8 +148,8 @@ func (w *Runs) Abandon() {
 }
 
 func (w *Runs) cancelAll() {
-	for _, cancel := range w.cancels {
-		cancel(ErrStopped)
+	for _, end := range w.ends {
+		end(ErrStopped)
 	}
 }
 
