@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -155,6 +156,39 @@ func TestResultsThatWereTakenAreSentAgain(t *testing.T) {
 	_, err = turn.Answer(t.Context())
 	require.ErrorContains(t, err, "does not answer")
 	require.Equal(t, "It is seven.", of[dialogue.Text](asks(t, s, next))[0].Text)
+}
+
+// Words that come with results reach the model after the program, also where the program
+// asks for another call first, and where the client sends its results again: since they
+// were not taken, or since it had gone away meanwhile.
+func TestWordsThatFollowResults(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- output: [{call: {name: run_code, arguments: {code: "print(get_order(id=1))\nprint(get_order(id=2))"}}}]
+- expect: ["one\ntwo", "In French.", "Be brief."]
+  output: [{text: "Un, deux."}]
+`)
+	answer := asks(t, s, program("two calls"))
+	next := results(answer, `"one"`)
+	next.More = []model.Item{model.User("In French.")}
+	refused := *next
+	refused.Results = []dialogue.Result{{CallID: next.Results[0].CallID, Value: json.RawMessage(`"` + strings.Repeat("x", 33<<20) + `"`)}}
+	turn, err := s.Dialogues.Begin(t.Context(), s.User, dialogue.Request{Continue: &refused})
+	require.NoError(t, err)
+	_, err = turn.Answer(t.Context())
+	require.Equal(t, errs.TooLarge, errs.CodeOf(err))
+
+	answer = asks(t, s, dialogue.Request{Continue: next})
+	next = results(answer, `"two"`)
+	next.More = []model.Item{model.User("Be brief.")}
+	turn, err = s.Dialogues.Begin(t.Context(), s.User, dialogue.Request{Continue: next})
+	require.NoError(t, err)
+	dialogue.Hurry(turn)
+	_, err = turn.Answer(t.Context())
+	require.Equal(t, errs.Cancelled, errs.CodeOf(err))
+	answer = asks(t, s, dialogue.Request{Continue: next})
+	require.Equal(t, "Un, deux.", of[dialogue.Text](answer)[0].Text)
+	require.Equal(t, 1, bytes.Count(s.Model.Requests()[1], []byte("In French.")))
 }
 
 // What a model calls directly is the client's own business, unless a program of the

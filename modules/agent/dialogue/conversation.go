@@ -25,6 +25,7 @@ type conversation struct {
 	fitted   map[string]model.Fitted
 	loaded   map[string]bool // deferred tools that the model has
 	items    []model.Item
+	more     []model.Item // that follow the outputs, once the programs have ended
 
 	answer answered
 	calls  map[string]*asked // what the client is asked for

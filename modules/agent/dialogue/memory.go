@@ -52,7 +52,7 @@ func (s *Service) reserve(c *conversation) error {
 func (s *Service) free(c *conversation) {
 	s.bytes -= c.reserved
 	s.of(c.who.UID).bytes -= c.reserved
-	c.reserved, c.items, c.req, c.programs, c.fitted = 0, nil, Request{}, described{}, nil
+	c.reserved, c.items, c.more, c.req, c.programs, c.fitted = 0, nil, nil, Request{}, described{}, nil
 	s.tidy(c.who.UID)
 }
 
@@ -69,7 +69,7 @@ func (s *Service) of(uid string) *user {
 // bytes is about how much memory a conversation takes.
 func (c *conversation) bytes() int64 {
 	n := len(c.req.System) + len(c.programs.text)
-	for _, item := range c.items {
+	for _, item := range slices.Concat(c.items, c.more) {
 		n += len(item)
 	}
 	for _, t := range c.req.Tools {

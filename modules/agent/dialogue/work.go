@@ -45,7 +45,11 @@ func (w *work) loop(ctx context.Context, with *Continue) error {
 		}
 	}
 	for {
-		if err := w.drive(ctx); err != nil {
+		err := w.drive(ctx)
+		if with != nil && !w.rejected { // otherwise the client sends it all again
+			w.more, with = append(w.more, with.More...), nil
+		}
+		if err != nil {
 			return err
 		}
 		if len(w.calls) > 0 {
@@ -56,12 +60,8 @@ func (w *work) loop(ctx context.Context, with *Continue) error {
 		if w.final {
 			return nil
 		}
-		w.items = append(w.items, w.answer.outputs...)
-		w.answer = answered{}
-		if with != nil {
-			w.items = append(w.items, with.More...)
-			with = nil
-		}
+		w.items = append(append(w.items, w.answer.outputs...), w.more...)
+		w.answer, w.more = answered{}, nil
 		if w.requests == w.service.deps.Settings.Requests {
 			w.said.Stop = StopPause
 			return nil
