@@ -94,8 +94,10 @@ func (s *Service) work(ctx context.Context, f File, program string, request, int
 		files[left.Path] = left.Content
 	}
 	switch {
-	case result.Status == sandbox.Cancelled:
+	case result.Status == sandbox.Cancelled && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case result.Status == sandbox.Cancelled:
+		return nil, sandbox.ErrUnavailable.Do("The server is stopping; ask again.").AsPlanned()
 	case result.Status != sandbox.Completed:
 		return nil, ErrInvalid.Do(fmt.Sprintf("Reading it ended with %s. Perhaps it is damaged, or too large.", result.Status)).With(errors.New(result.Stderr))
 	}

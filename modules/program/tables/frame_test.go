@@ -2,6 +2,7 @@ package tables_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -76,6 +77,32 @@ func TestRows(t *testing.T) {
 	require.Contains(t, detail(err), "It is no Parquet file")
 	_, err = s.Rows(t.Context(), parquet(t, sales), 0, tables.MaxRows+1)
 	require.ErrorIs(t, err, tables.ErrInvalid)
+}
+
+// stopping stops its engine as soon as it has a job.
+type stopping struct{ engine *sandbox.Engine }
+
+// Run implements tables.Sandbox.
+func (s stopping) Run(ctx context.Context, job sandbox.Job) (sandbox.Result, error) {
+	x, err := s.engine.Begin(ctx, job)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	if err := s.engine.Stop(ctx); err != nil {
+		return sandbox.Result{}, err
+	}
+	return x.Result()
+}
+
+// A table that could not be read because the server stops is not an empty one.
+func TestATableWhileTheSandboxStops(t *testing.T) {
+	t.Parallel()
+	s := service(t)
+	engine, ok := s.Sandbox.(*sandbox.Engine)
+	require.True(t, ok)
+	s.Sandbox = stopping{engine}
+	_, err := s.Rows(t.Context(), parquet(t, sales), 0, 5)
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
 }
 
 func detail(err error) string {
