@@ -270,16 +270,16 @@ func (e *Engine) enter() (context.Context, bool) {
 }
 
 // maxAttempts is how many interpreters a job tries that die before they took
-// it.
+// it. The last one is started for it: those that wait may all have died together.
 const maxAttempts = 3
 
 func (e *Engine) run(ctx context.Context, job Job) (Result, error) {
 	var gone error
-	for range maxAttempts {
+	for attempt := range maxAttempts {
 		if ctx.Err() != nil {
 			break // no code of a job that was ended runs
 		}
-		c, err := e.capsule(ctx)
+		c, err := e.capsule(ctx, attempt == maxAttempts-1)
 		if err != nil && ctx.Err() != nil {
 			break
 		}

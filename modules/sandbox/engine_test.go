@@ -218,6 +218,22 @@ func TestEngineReplacesInterpretersThatDied(t *testing.T) {
 	_, err := e.Run(t.Context(), job())
 	require.NoError(t, err)
 
+	// All that wait died together.
+	const pool = 6
+	full := newDriver()
+	full.program = func(_ context.Context, n int) error {
+		if n <= pool {
+			return sandbox.ErrCapsuleGone.With(errors.New("died"))
+		}
+		return nil
+	}
+	waiting := start(t, full, sandbox.Deps{Pool: sandbox.Pool{Min: pool}, MaxConcurrent: 1})
+	require.Eventually(t, func() bool { return waiting.Stats().Idle == pool }, time.Minute, time.Millisecond)
+	for range 3 {
+		_, err = waiting.Run(t.Context(), job())
+		require.NoError(t, err)
+	}
+
 	d.program = func(context.Context, int) error { return sandbox.ErrCapsuleGone }
 	_, err = e.Run(t.Context(), job())
 	require.ErrorIs(t, err, sandbox.ErrUnavailable)

@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// capsule takes a ready interpreter, or starts one.
-func (e *Engine) capsule(ctx context.Context) (Capsule, error) {
+// capsule takes a ready interpreter, or starts one; a fresh one always.
+func (e *Engine) capsule(ctx context.Context, fresh bool) (Capsule, error) {
+	if fresh {
+		return e.deps.Driver.Start(ctx)
+	}
 	var ready Capsule
 	select {
 	case ready = <-e.idle:
