@@ -182,6 +182,25 @@ except Exception as e: print("broke off")`})
 	require.Equal(t, "False\n", r.Stdout)
 }
 
+// A call whose answer breaks off was made, and the program is told so.
+func TestAnAnswerThatIsLost(t *testing.T) {
+	t.Parallel()
+	gateway := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(2<<20))
+		_, _ = io.WriteString(w, "x")
+	})
+	r := run(t.Context(), t, open(t, sandbox.Limits{}), sandbox.Job{
+		Gateway: gateway, Stubs: []sandbox.Stub{{Identifier: "pay", Name: "pay", Toolset: "x"}},
+		Code: "for _ in range(2):\n    try: pay()\n    except ToolExecutionError as e: print(e.code, e)",
+	})
+	calls := strings.Split(strings.TrimSpace(r.Stdout), "\n")
+	require.Len(t, calls, 2, "one over the descriptor, and one over the socket: %s", r.Stderr)
+	for _, said := range calls {
+		require.Contains(t, said, "E0001 the answer to the call was lost: ")
+		require.Contains(t, said, " The tool may still have run: check its effect before calling it again.")
+	}
+}
+
 // What goes over a limit is ended, and its author is told which.
 func TestLimitsEndPrograms(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,10 @@ class Closed(ConnectionError):
     """The host does not answer any more."""
 
 
+class Lost(Closed):
+    """The host had the request, and its answer does not come."""
+
+
 class Channel:
     """Requests and answers in any order, from all threads of one process."""
 
@@ -83,7 +87,7 @@ class Channel:
                 left, self._waiting = self._waiting, {}
             for future in left.values():
                 if future.set_running_or_notify_cancel():
-                    future.set_exception(Closed(str(error)))
+                    future.set_exception(Lost(str(error)))
 
     def _exactly(self, n):
         data = bytearray()
@@ -109,14 +113,17 @@ def request(path, headers, body):
 
 def over_socket(path, headers, body):
     """The same over the socket, one connection for each request."""
-    from http.client import HTTPConnection
+    from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection("localhost")
     connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.sock.connect(SOCKET)
         connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
-        response = connection.getresponse()
-        return response.status, dict(response.headers), response.read()
+        try:
+            response = connection.getresponse()
+            return response.status, dict(response.headers), response.read()
+        except (OSError, HTTPException) as error:
+            raise Lost(str(error)) from None
     finally:
         connection.close()

@@ -1,5 +1,7 @@
 """The exception of a call that failed."""
 
+from portico_runtime import channel
+
 
 class ToolExecutionError(Exception):
     """A tool failed, or was refused. str() is one line.
@@ -51,6 +53,9 @@ UNREACHABLE = "E0001"  # the service's code for what cannot be reached
 
 
 def unreachable(error, tool):
+    if isinstance(error, channel.Lost):
+        message = "the answer to the call was lost: %s. The tool may still have run: check its effect before calling it again."
+        return ToolExecutionError(message % error, UNREACHABLE, tool=tool)
     return ToolExecutionError("the tools cannot be reached: %s" % error, UNREACHABLE, tool=tool)
 
 
