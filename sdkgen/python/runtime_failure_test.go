@@ -50,6 +50,16 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
+// A service that breaks off when it has the call may have executed it.
+func TestACallThatArrivedWasMade(t *testing.T) {
+	t.Parallel()
+	s := newService(t, false, func(http.ResponseWriter, *http.Request, int) { panic(http.ErrAbortHandler) })
+	out, _ := program(t, `show(draw())`, s.env())
+	got := result(t, out)
+	require.Equal(t, "E0001", got["errorCode"])
+	require.Equal(t, "No answer from the tool service (RemoteDisconnected). The tool may still have run: check its effect before calling it again.", got["error"])
+}
+
 func TestAnswersThatAreNoEnvelope(t *testing.T) {
 	testenv.Slow(t, "a Python for each case")
 	t.Parallel()

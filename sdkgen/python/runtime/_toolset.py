@@ -182,9 +182,10 @@ class _Failure(Exception):
 class _Broken(Exception):
     """A connection failed before the whole answer was there."""
 
-    def __init__(self, cause: BaseException, reused: bool) -> None:
+    def __init__(self, cause: BaseException, reused: bool, sent: bool) -> None:
         super().__init__(type(cause).__name__)
         self.reused = reused
+        self.sent = sent
 
 
 def _execute(toolset: str, tool: str, arguments: Dict[str, Any]) -> Dict[str, Any]:
@@ -292,22 +293,25 @@ def _send(body: bytes, started: float, attempts: List[str]) -> Dict[str, Any]:
     timeout = _timeout()
     deadline = started + timeout
     retries = 0
+    sent = False
     while True:
         try:
             status, answer_headers, answer = _attempt(base, headers, body, deadline)
         except _Broken as broken:
             attempts.append(str(broken))
+            sent = sent or broken.sent
             if broken.reused:
                 # The server closed an idle connection; that says nothing
                 # about its health. A new one cannot be stale.
                 _close_idle()
                 continue
             if str(broken) == "TimeoutError" or retries == MAX_RETRIES:
-                raise _no_answer(str(broken), timeout, deadline) from None
+                raise _no_answer(str(broken), timeout, deadline, sent) from None
             wait = _backoff(retries)
             retries += 1
         else:
             attempts.append(str(status))
+            sent = True
             after = _retry_after(answer_headers)
             if status == 409 and after is not None:
                 # The same call is still being executed; its result follows.
@@ -320,7 +324,7 @@ def _send(body: bytes, started: float, attempts: List[str]) -> Dict[str, Any]:
             if time.monotonic() + wait >= deadline:
                 return _result(status, answer)
         if time.monotonic() + wait >= deadline:
-            raise _no_answer("TimeoutError", timeout, deadline)
+            raise _no_answer("TimeoutError", timeout, deadline, sent)
         time.sleep(wait)
 
 
@@ -384,11 +388,17 @@ def _retry_after(headers: Any) -> Optional[float]:
         return None
 
 
-def _no_answer(cause: str, timeout: float, deadline: float) -> _Failure:
+def _no_answer(cause: str, timeout: float, deadline: float, sent: bool) -> _Failure:
     if cause == "TimeoutError" or time.monotonic() >= deadline:
         return _Failure(
             "No answer from the tool service within %g s. The tool may still have run: "
             "check its effect before calling it again." % timeout,
+            UNREACHABLE,
+        )
+    if sent:
+        return _Failure(
+            "No answer from the tool service (%s). The tool may still have run: "
+            "check its effect before calling it again." % cause,
             UNREACHABLE,
         )
     return _Failure(
@@ -420,13 +430,14 @@ def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -
 
     left = deadline - time.monotonic()
     if left <= 0:
-        raise _Broken(TimeoutError(), False)
+        raise _Broken(TimeoutError(), False, False)
     road = _inherited(base)
     if road is not None:
         return _over(road, headers, body, left)
     connection = _take_idle(base)
     reused = connection is not None
     path = EXECUTE_PATH
+    sent = False
     try:
         if connection is None:
             connection, path = _connect(base, left)
@@ -434,13 +445,14 @@ def _attempt(base: str, headers: Dict[str, str], body: bytes, deadline: float) -
             path = _path(base)
         connection.sock.settimeout(left)
         connection.request("POST", path, body, headers)
+        sent = True
         response = connection.getresponse()
         answer = response.read()
     except (OSError, HTTPException) as error:
         if connection is not None:
             connection.close()
         timed_out = isinstance(error, TimeoutError) or type(error).__name__ == "timeout"
-        raise _Broken(TimeoutError() if timed_out else error, reused and not timed_out) from None
+        raise _Broken(TimeoutError() if timed_out else error, reused and not timed_out, sent) from None
     except BaseException:
         if connection is not None:
             connection.close()
@@ -464,12 +476,15 @@ def _inherited(base: str) -> Any:
 def _over(road: Any, headers: Dict[str, str], body: bytes, left: float) -> Tuple[int, Any, bytes]:
     from concurrent.futures import TimeoutError as Late
 
+    sent = False
     try:
-        status, answer_headers, answer = road.submit(EXECUTE_PATH, headers, body).result(left)
+        answered = road.submit(EXECUTE_PATH, headers, body)
+        sent = True
+        status, answer_headers, answer = answered.result(left)
     except Late:
-        raise _Broken(TimeoutError(), False) from None
+        raise _Broken(TimeoutError(), False, sent) from None
     except OSError as error:
-        raise _Broken(error, False) from None
+        raise _Broken(error, False, sent) from None
     return status, answer_headers, answer
 
 
