@@ -56,7 +56,7 @@ func (c *Client) Do(r *http.Request, allow []netip.Prefix) (*http.Response, erro
 	if err := checkURL(r.URL); err != nil {
 		return nil, err
 	}
-	return plain(c.client(allow).Do(r)) //nolint:gosec // to make such requests safely is what this package is for
+	return watched(c.client(allow), r)
 }
 
 // Close ends idle connections.
@@ -149,12 +149,16 @@ func origin(u *url.URL) string {
 // ErrRefused says that the rules forbid a request.
 var ErrRefused = errors.New("not allowed")
 
+// ErrInvalid says that HTTP cannot carry a request: no connection was asked for.
+var ErrInvalid = errors.New("no valid request")
+
 // Kind is what went wrong with a request that got no answer.
 type Kind string
 
 // The kinds of failure.
 const (
 	Refused  Kind = "refused"  // by the rules of this package
+	Invalid  Kind = "invalid"  // what HTTP cannot carry
 	Unknown  Kind = "unknown"  // the name does not resolve
 	Dial     Kind = "dial"     // no connection
 	TLS      Kind = "tls"      // no secure connection
@@ -182,16 +186,27 @@ func KindOf(err error) Kind {
 		return Dial
 	case isTLS(err):
 		return TLS
+	case errors.Is(err, ErrInvalid):
+		return Invalid
+	case !Sent(err):
+		return Dial
 	}
 	return Broken
 }
 
-// BeforeWritten reports whether a failed request can have had no effect,
-// because nothing of it was sent.
+// Sent reports whether something of a failed request may have been sent, to its
+// address or to one that it was redirected from.
+func Sent(err error) bool {
+	_, ok := errors.AsType[unsent](err)
+	return !ok && !errors.Is(err, ErrInvalid)
+}
+
+// BeforeWritten reports whether a failed request can have had no effect and may
+// succeed later: nothing of it was sent, because there was no connection.
 func BeforeWritten(err error) bool {
 	switch KindOf(err) {
 	case Unknown, Dial:
-		return true
+		return !Sent(err)
 	}
 	return false
 }

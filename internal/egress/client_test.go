@@ -242,6 +242,49 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, egress.Broken, egress.KindOf(errors.New("anything")))
 }
 
+func TestWhatWasSentIsKnown(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	closed.Close()
+	redirects := httptest.NewServer(http.RedirectHandler("http://"+closed.Addr().String(), http.StatusSeeOther))
+	t.Cleanup(redirects.Close)
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(breaks.Close)
+	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { hangsUp.Close() })
+	go func() {
+		for {
+			conn, err := hangsUp.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	for name, c := range map[string]struct {
+		url, header string
+		kind        egress.Kind
+		sent, again bool
+	}{
+		"no connection":                    {"http://" + closed.Addr().String(), "", egress.Dial, false, true},
+		"no connection after a redirect":   {redirects.URL, "", egress.Dial, true, false},
+		"a certificate that is not known":  {secure.URL, "", egress.TLS, false, false},
+		"an end in the handshake":          {"https://" + hangsUp.Addr().String(), "", egress.Dial, false, true},
+		"an end after the request":         {breaks.URL, "", egress.Broken, true, false},
+		"a header that HTTP cannot carry":  {redirects.URL, "a\x01b", egress.Invalid, false, false},
+		"an address that may not be asked": {"http://10.0.0.1", "", egress.Refused, false, false},
+	} {
+		_, err := get(t, client(t, egress.Config{}), c.url, loopback(), func(r *http.Request) { r.Header.Set("X-Note", c.header) })
+		require.Equal(t, c.kind, egress.KindOf(err), "%s: %v", name, err)
+		require.Equal(t, c.sent, egress.Sent(err), "%s: %v", name, err)
+		require.Equal(t, c.again, egress.BeforeWritten(err), "%s: %v", name, err)
+	}
+}
+
 func canceled(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()

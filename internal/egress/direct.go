@@ -1,11 +1,9 @@
 package egress
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 )
 
 // Direct makes requests to what the operator chose, such as a model provider:
@@ -27,16 +25,7 @@ func NewDirect() Direct {
 // Do makes a request; the networks do not matter. The request's context bounds
 // everything, reading the body included.
 func (d Direct) Do(r *http.Request, _ []netip.Prefix) (*http.Response, error) {
-	return plain(d.http.Do(r)) //nolint:gosec // the operator chose the address
-}
-
-// plain takes the address out of an error: it may hold a credential or a
-// signature, and errors are logged.
-func plain(answer *http.Response, err error) (*http.Response, error) {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return answer, failed.Err
-	}
-	return answer, err
+	return watched(d.http, r)
 }
 
 // transport is the bounds of every connection.

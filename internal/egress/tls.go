@@ -3,6 +3,7 @@ package egress
 import (
 	"crypto/tls"
 	"errors"
+	"net/http"
 )
 
 // isTLS reports whether a secure connection failed because of what the other
@@ -13,5 +14,5 @@ func isTLS(err error) bool {
 		record      tls.RecordHeaderError
 		alert       tls.AlertError
 	)
-	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) || errors.Is(err, http.ErrSchemeMismatch)
 }

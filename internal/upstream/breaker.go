@@ -164,7 +164,7 @@ func (b *breaker) record(got Response, err error) (stopped bool) {
 	ours = ours || errors.Is(err, errNoRoom)
 	before := b.circuit.IsOpen()
 	switch kind := egress.KindOf(err); {
-	case err != nil && !ours && (kind == egress.Canceled || kind == egress.Refused):
+	case err != nil && !ours && slices.Contains([]egress.Kind{egress.Canceled, egress.Refused, egress.Invalid}, kind):
 		if b.circuit.IsHalfOpen() { // it was the one that tries: another may
 			b.circuit.Open()
 			b.circuit.HalfOpen()

@@ -153,7 +153,7 @@ func (c *Caller) send(ctx context.Context, r Request) (Response, error) {
 func (c *Caller) open(ctx context.Context, r Request) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return nil, fmt.Errorf("the tool's configuration makes no request: %w", err)
+		return nil, fmt.Errorf("%w: %w", egress.ErrInvalid, err)
 	}
 	if r.Body == nil {
 		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
@@ -257,7 +257,18 @@ func unreachable(err error, limit time.Duration) *Failure {
 	if late, ok := errors.AsType[slow](err); ok {
 		return &Failure{Code: CodeTimeout, Message: fmt.Sprintf("The upstream did not answer in time: %s.", late)}
 	}
+	f := withoutAnswer(err, limit)
+	if kind := egress.KindOf(err); slices.Contains([]egress.Kind{egress.Unknown, egress.Dial, egress.TLS}, kind) && egress.Sent(err) {
+		f.Message += " Something of the call may have been sent before; it may have had an effect."
+	}
+	return f
+}
+
+// withoutAnswer names the kind of an error.
+func withoutAnswer(err error, limit time.Duration) *Failure {
 	switch egress.KindOf(err) {
+	case egress.Invalid:
+		return &Failure{Code: CodeInvalidRequest, Message: "No request can be made of the call: its address, or the value of a header, is not valid. Nothing was sent."}
 	case egress.Refused:
 		return &Failure{Code: "EGRESS_REFUSED", Message: "The tool's address, or one it redirects to, is not one that this toolset may reach."}
 	case egress.Unknown:

@@ -144,6 +144,20 @@ func TestNoRepetitionAfterTheDeadline(t *testing.T) {
 	require.Empty(t, waited.list)
 }
 
+// Where the first address took the call, it is not sent again.
+func TestACallThatWasRedirectedToNowhereIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	url, asked := serve(t, http.Header{"Location": {"http://" + l.Addr().String()}}, http.StatusSeeOther)
+	call, _ := caller(t, upstream.BreakerSettings{})
+	_, err = call.Do(t.Context(), upstream.Request{Method: "POST", URL: url, Body: []byte("{}"), Header: http.Header{}, Allow: loopback, Retries: 3})
+	require.ErrorContains(t, err, "CONNECTION_FAILED")
+	require.ErrorContains(t, err, "may have had an effect")
+	require.EqualValues(t, 1, asked.Load())
+}
+
 func TestACallWithoutAnAnswerSaysWhy(t *testing.T) {
 	t.Parallel()
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -163,7 +177,7 @@ func TestACallWithoutAnAnswerSaysWhy(t *testing.T) {
 		"no answer in time":              {hangs.URL, loopback, 0, "TIMEOUT"},
 		"a caller that gave up":          {hangs.URL, loopback, time.Millisecond, "CANCELLED"},
 		"a connection that broke":        {cuts.URL, loopback, 0, "CONNECTION_BROKEN"},
-		"no URL":                         {"http://a b", loopback, 0, "CONNECTION_BROKEN"},
+		"no URL":                         {"http://a b", loopback, 0, "INVALID_REQUEST"},
 	} {
 		limit := time.Minute
 		if name == "no answer in time" {
@@ -260,12 +274,14 @@ func TestARefusalIsNoFailureOfTheUpstream(t *testing.T) {
 		url   string
 		allow []netip.Prefix
 		gone  bool // its caller
+		note  string
 		code  string
 	}{
-		"refuses":     {refuses, loopback, false, ""},
-		"too large":   {large.URL, loopback, false, upstream.CodeTooLarge},
-		"given up":    {refuses, loopback, true, "CANCELLED"},
-		"not allowed": {refuses, nil, false, "EGRESS_REFUSED"},
+		"refuses":      {refuses, loopback, false, "", ""},
+		"too large":    {large.URL, loopback, false, "", upstream.CodeTooLarge},
+		"given up":     {refuses, loopback, true, "", "CANCELLED"},
+		"not allowed":  {refuses, nil, false, "", "EGRESS_REFUSED"},
+		"not sendable": {refuses, loopback, false, "a\x01b", upstream.CodeInvalidRequest},
 	} {
 		call, _ := caller(t, upstream.BreakerSettings{Failures: 1, Delay: time.Hour})
 		for range 5 {
@@ -273,7 +289,7 @@ func TestARefusalIsNoFailureOfTheUpstream(t *testing.T) {
 			if c.gone {
 				cancel()
 			}
-			_, err := call.Do(ctx, upstream.Request{Method: "GET", URL: c.url, Header: http.Header{}, Allow: c.allow, Limit: time.Second})
+			_, err := call.Do(ctx, upstream.Request{Method: "GET", URL: c.url, Header: http.Header{"X-Note": {c.note}}, Allow: c.allow, Limit: time.Second})
 			cancel()
 			if c.code == "" {
 				require.NoError(t, err, name)

@@ -24,7 +24,9 @@ const (
 	CodeTimeout     = "TIMEOUT"
 	CodeUnavailable = "UPSTREAM_UNAVAILABLE"
 	CodeInvalid     = "INVALID_RESPONSE"
-	CodeTooLarge    = "RESPONSE_TOO_LARGE"
+	// CodeInvalidRequest says that HTTP cannot carry the call.
+	CodeInvalidRequest = "INVALID_REQUEST"
+	CodeTooLarge       = "RESPONSE_TOO_LARGE"
 	// CodeAuthNeeded says that a person must authorize Portico. The failure's data
 	// has the member url, where that is done, unless it is done with a setting.
 	CodeAuthNeeded = "AUTH_NEEDED"

@@ -61,7 +61,7 @@ func (c *Client) open(ctx context.Context, path string, body []byte) (*upstream.
 // says so in a header.
 func again(got upstream.Response, err error) bool {
 	if err != nil {
-		return egress.KindOf(err) != egress.TLS
+		return !slices.Contains([]egress.Kind{egress.TLS, egress.Invalid}, egress.KindOf(err))
 	}
 	switch got.Header.Get("X-Should-Retry") {
 	case "true":

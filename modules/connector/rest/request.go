@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/toolset"
@@ -38,12 +40,18 @@ func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Fail
 		return upstream.Request(p), failure
 	}
 	target = p.place(in.Method.Adapter, target, arguments)
+	if name := p.unsendable(); name != "" {
+		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The argument that goes into the header " + name + " holds a control character, which no header can carry."}
+	}
 	if (p.Method == http.MethodGet || p.Method == http.MethodHead) && in.Method.Adapter.BodyParameter == "" {
 		target = withQuery(target, values(arguments))
 	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
 		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
 	}
 	p.URL = p.authorize(target, in.Credential)
+	if name := p.unsendable(); name != "" {
+		return upstream.Request(p), &tool.Failure{Code: upstream.CodeInvalidRequest, Message: "The credential that goes into the header " + name + " holds a line break or another control character, which no header can carry. Nothing was sent; give the credential again."}
+	}
 	if err := p.sign(in.Credential, now); err != nil {
 		return upstream.Request(p), &tool.Failure{Code: "INVALID_URL", Message: "The tool's configuration makes no address."}
 	}
@@ -93,6 +101,16 @@ func (p *request) placeStyled(a toolset.Adapter, arguments map[string]any) []pai
 	}
 	p.addCookies(cookies)
 	return query
+}
+
+// unsendable is the name of a header that HTTP cannot carry; empty for none.
+func (p *request) unsendable() string {
+	for _, name := range slices.Sorted(maps.Keys(p.Header)) {
+		if slices.ContainsFunc(p.Header[name], func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (p *request) addCookies(pairs []pair) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/rows"
@@ -86,6 +87,10 @@ func (i Item) check(v any) string {
 		}
 		if strings.ContainsRune(text, 0) {
 			return "must not hold NUL"
+		}
+		// One line may go into a header, which carries no such thing.
+		if i.InputMode == "text" && strings.ContainsFunc(text, unicode.IsControl) {
+			return "must not hold a line break or another control character"
 		}
 	case "number":
 		n, ok := v.(float64)

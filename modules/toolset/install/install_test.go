@@ -59,6 +59,7 @@ func TestAUserInstallsChangesAndUninstalls(t *testing.T) {
 			"password is not one of: apiKey":    {"apiKey": "sk-secret", "password": "sk-secret"},
 			"apiKey must not hold NUL":          {"apiKey": "sk-secret\x00"},
 			"apiKey is missing; region must be": {"region": true},
+			"apiKey must not hold a line break": {"apiKey": "sk-secret\n"},
 		} {
 			refused(errs.Invalid, what, install.Upsert{Name: "Mail", Key: "mail", AuthType: "credentials", AuthData: in})
 		}

@@ -122,6 +122,8 @@ func unreachable(name string, err error) *upstream.Failure {
 		err = cause.Err
 	}
 	switch kind := egress.KindOf(err); {
+	case kind == egress.Invalid:
+		return say(upstream.CodeInvalidRequest, "was sent nothing: its address, or the value of a header, is not valid.")
 	case kind == egress.Refused:
 		return say("EGRESS_REFUSED", "has an address, or redirects to one, that it may not have.")
 	case kind == egress.Unknown:
