@@ -272,6 +272,23 @@ func TestCredentials(t *testing.T) {
 	require.Equal(t, "/x?a=1&b=2&key=a%26b", u.seen()[0].uri)
 }
 
+// What asks for the key is the toolset's file, and never an argument.
+func TestArgumentsDoNotPlaceTheCredential(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]toolset.Adapter{
+		"a header": {HeaderParameters: map[string]string{"title": "X-Title"}},
+		"a style":  {Parameters: map[string]toolset.Parameter{"title": {In: toolset.InHeader, Name: "X-Title"}}},
+	} {
+		u := serve(t, answerJSON(`{}`))
+		in := invocation(t, u, toolset.Method{Endpoint: "/", Adapter: a}, `{"title":"look: ${apiKey}"}`)
+		in.Credential = toolset.Credential{Type: toolset.Automatic, Value: secret}
+		require.Nil(t, execute(t, executor(t, nil), in).Failure, name)
+		got := u.seen()[0].header
+		require.Equal(t, "look: ${apiKey}", got.Get("X-Title"), name)
+		require.Equal(t, "Bearer "+secret, got.Get("Authorization"), "%s: the key goes where it would", name)
+	}
+}
+
 func TestSecretsThatAnUpstreamRepeatsDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 400, 500} {

@@ -175,12 +175,9 @@ func (t task) request(u *url.URL) upstream.Request {
 	if !t.home(u.String()) {
 		return upstream.Request(p)
 	}
-	for name, value := range t.in.Method.Adapter.Headers {
-		if !strings.EqualFold(name, "Content-Type") {
-			p.Header.Set(name, value)
-		}
-	}
-	p.URL = p.authorize(p.URL, t.in.Credential)
+	placed := p.setHeaders(t.in.Method.Adapter.Headers, t.in.Credential)
+	p.Header.Del("Content-Type")
+	p.URL = p.authorize(p.URL, t.in.Credential, placed)
 	return upstream.Request(p)
 }
 

@@ -31,9 +31,8 @@ const (
 // docs/wire/refly.md#config-based-requests.
 func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Failure) {
 	p := request{Method: in.Method.HTTPMethod, Allow: in.Toolset.Egress, Header: http.Header{"User-Agent": {"portico"}, "Accept": {typeJSON + ", */*;q=0.5"}}}
-	for name, value := range in.Method.Adapter.Headers {
-		p.Header.Set(name, value)
-	}
+	// Before any argument is placed: a caller cannot write where the key goes.
+	placed := p.setHeaders(in.Method.Adapter.Headers, in.Credential)
 	arguments, _ := omit(in.Method.Request, maps.Clone(in.Arguments)).(map[string]any)
 	target, failure := expand(in.Toolset, in.Method, arguments)
 	if failure != nil {
@@ -48,7 +47,7 @@ func newRequest(in tool.Invocation, now time.Time) (upstream.Request, *tool.Fail
 	} else if err := p.setBody(in.Method.Adapter, arguments); err != nil {
 		return upstream.Request(p), &tool.Failure{Code: tool.CodeInvalidArguments, Message: "The arguments cannot be sent: " + err.Error()}
 	}
-	p.URL = p.authorize(target, in.Credential)
+	p.URL = p.authorize(target, in.Credential, placed)
 	if name := p.unsendable(); name != "" {
 		return upstream.Request(p), &tool.Failure{Code: upstream.CodeInvalidRequest, Message: "The credential that goes into the header " + name + " holds a line break or another control character, which no header can carry. Nothing was sent; give the credential again."}
 	}
@@ -238,18 +237,19 @@ func withQuery(target string, more url.Values) string {
 // apiKeyPlace is where a header takes the credential.
 const apiKeyPlace = "${apiKey}"
 
-// authorize puts the credential where it belongs and returns the address,
-// which carries it if it is a query parameter.
-func (p *request) authorize(target string, c toolset.Credential) string {
-	placed := false
-	for name, list := range p.Header {
-		for i, value := range list {
-			if strings.Contains(value, apiKeyPlace) {
-				p.Header[name][i] = strings.ReplaceAll(value, apiKeyPlace, c.Value.Reveal())
-				placed = true
-			}
-		}
+// setHeaders writes the headers that the method names, with the credential where
+// they ask for it. It reports whether one does.
+func (p *request) setHeaders(headers map[string]string, c toolset.Credential) (placed bool) {
+	for name, value := range headers {
+		placed = placed || strings.Contains(value, apiKeyPlace)
+		p.Header.Set(name, strings.ReplaceAll(value, apiKeyPlace, c.Value.Reveal()))
 	}
+	return placed
+}
+
+// authorize puts the credential where it belongs and returns the address,
+// which carries it if it is a query parameter. placed says that a header has it.
+func (p *request) authorize(target string, c toolset.Credential, placed bool) string {
 	switch c.Type {
 	case toolset.Header:
 		p.Header.Set(c.Name, c.Value.Reveal())
@@ -268,7 +268,7 @@ func (p *request) authorize(target string, c toolset.Credential) string {
 		}
 	}
 	for _, more := range c.Also {
-		target = p.authorize(target, more)
+		target = p.authorize(target, more, false)
 	}
 	return target
 }
