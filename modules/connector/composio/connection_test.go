@@ -1,6 +1,7 @@
 package composio_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/portico-run/portico/modules/connector/connectortest"
 	"github.com/portico-run/portico/modules/toolset"
 	"github.com/portico-run/portico/modules/toolset/file"
+	"github.com/portico-run/portico/modules/toolset/store"
 )
 
 var anna, ben = actor.Actor{UID: "u-anna", Scope: actor.Full}, actor.Actor{UID: "u-ben", Scope: actor.Full}
@@ -180,6 +182,28 @@ func TestTheSharedAccountIsMadeOnce(t *testing.T) {
 		q, err := found.Prices.Price("ALPHA_VANTAGE_SYMBOL_SEARCH", nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, "2", q.Price.String())
+	})
+}
+
+// A toolset that was deleted and is loaded again connects its shared account again.
+func TestADeletedToolsetConnectsAgain(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s, _ := connected(t, db)
+		account := func() string {
+			found, err := s.toolsets.Identify(t.Context(), ben, "alpha_vantage")
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, c, err := s.toolsets.Method(ctx, ben, found, "ALPHA_VANTAGE_SYMBOL_SEARCH")
+			require.NoError(t, err)
+			return c.Name
+		}
+		before := account()
+		st := store.New(store.Deps{DB: db, Box: s.toolsets.Box, Connections: []store.Connections{s.connector}, Now: database.Now})
+		require.NoError(t, st.Delete(t.Context(), "alpha_vantage"))
+		s.toolsets.Fill(t, connectedFile)
+		require.Equal(t, before, account())
 	})
 }
 

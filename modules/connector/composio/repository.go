@@ -70,14 +70,15 @@ func (repository) saveConnection(tx database.Tx, row connectionRow) error {
 }
 
 // claimConnection writes a connection that is being made, unless another caller
-// has claimed it after a moment. Exactly one caller gets true.
+// has claimed it after a moment. Exactly one caller gets true. A connection that was
+// deleted with its toolset is made again, whatever it was.
 func (repository) claimConnection(tx database.Tx, row connectionRow, since time.Time) (mine bool, err error) {
 	q := database.Unscoped(tx.Handle).Clauses(onConnection(clause.OnConflict{DoNothing: true})).Create(&row)
 	if q.Error != nil || q.RowsAffected == 1 {
 		return q.Error == nil, q.Error
 	}
 	q = database.Scoped(tx.Handle, row.UID).Model(&connectionRow{}).
-		Where("integration_id = ? AND status <> ? AND (status <> ? OR updated_at < ?)", row.IntegrationID, connected, connecting, since).
+		Where("integration_id = ? AND (deleted_at IS NOT NULL OR status <> ? AND (status <> ? OR updated_at < ?))", row.IntegrationID, connected, connecting, since).
 		Updates(map[string]any{"status": connecting, "connected_account_id": "", "updated_at": row.UpdatedAt, "deleted_at": nil})
 	return q.RowsAffected == 1, q.Error
 }
