@@ -270,7 +270,7 @@ func withoutAnswer(err error, limit time.Duration) *Failure {
 	case egress.Invalid:
 		return &Failure{Code: CodeInvalidRequest, Message: "No request can be made of the call: its address, or the value of a header, is not valid. Nothing was sent."}
 	case egress.Refused:
-		return &Failure{Code: "EGRESS_REFUSED", Message: "The tool's address, or one it redirects to, is not one that this toolset may reach."}
+		return &Failure{Code: CodeRefused, Message: "The tool's address, or one it redirects to, is not one that this toolset may reach."}
 	case egress.Unknown:
 		return &Failure{Code: "HOST_NOT_FOUND", Message: "The upstream's host name does not resolve."}
 	case egress.Dial:
@@ -282,5 +282,5 @@ func withoutAnswer(err error, limit time.Duration) *Failure {
 	case egress.Canceled:
 		return &Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller."}
 	}
-	return &Failure{Code: "CONNECTION_BROKEN", Message: "The connection to the upstream broke before the answer was complete; the call may have had an effect."}
+	return &Failure{Code: CodeBroken, Message: "The connection to the upstream broke before the answer was complete; the call may have had an effect."}
 }

@@ -26,7 +26,11 @@ const (
 	CodeInvalid     = "INVALID_RESPONSE"
 	// CodeInvalidRequest says that HTTP cannot carry the call.
 	CodeInvalidRequest = "INVALID_REQUEST"
-	CodeTooLarge       = "RESPONSE_TOO_LARGE"
+	// CodeBroken says that a connection ended in the middle, CodeRefused that the rules
+	// of egress forbid an address.
+	CodeBroken   = "CONNECTION_BROKEN"
+	CodeRefused  = "EGRESS_REFUSED"
+	CodeTooLarge = "RESPONSE_TOO_LARGE"
 	// CodeAuthNeeded says that a person must authorize Portico. The failure's data
 	// has the member url, where that is done, unless it is done with a setting.
 	CodeAuthNeeded = "AUTH_NEEDED"

@@ -297,6 +297,15 @@ func TestAccountsAndFiles(t *testing.T) {
 	f, err := c.Upload(t.Context(), upload)
 	require.NoError(t, err)
 	require.Equal(t, "hello", string(s.File(f.Key)))
+	s.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
+	_, err = c.Upload(t.Context(), upload)
+	require.EqualError(t, err, "CONNECTION_BROKEN: The connection to the storage of files broke. The tool was not called.")
+	s.Fail(nil)
 	upload.Egress = nil
 	_, err = c.Upload(t.Context(), upload)
 	require.Error(t, err, "the storage is not on the public internet here")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // what the service asks for, to recognise files
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/netip"
 
@@ -26,8 +27,20 @@ type Upload struct {
 	Egress []netip.Prefix
 }
 
-// Upload stores a file and returns what tools call it.
+// Upload stores a file and returns what tools call it. Where that fails, no tool was
+// called.
 func (c *Client) Upload(ctx context.Context, u Upload) (File, error) {
+	f, err := c.store(ctx, u)
+	if failed, ok := errors.AsType[*upstream.Failure](err); ok {
+		if failed.Code == upstream.CodeBroken {
+			failed.Message = "The connection to the storage of files broke."
+		}
+		failed.Message += " The tool was not called."
+	}
+	return f, err
+}
+
+func (c *Client) store(ctx context.Context, u Upload) (File, error) {
 	f := u.File
 	sum := md5.Sum(u.Content) //nolint:gosec // see the import
 	var place struct {
