@@ -27,6 +27,11 @@ func Later(tx database.Tx, uid string, now time.Time, keys ...string) error {
 	return repository{}.insert(tx, rows)
 }
 
+// Waits reports whether an object of a user is written down and not known to be gone.
+func Waits(tx database.Tx, uid, key string) (bool, error) {
+	return repository{}.waits(tx, uid, key)
+}
+
 // Service takes objects away.
 type Service struct {
 	db      *database.DB

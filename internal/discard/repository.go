@@ -35,6 +35,12 @@ func (repository) done(tx database.Tx, pks []int64) error {
 	return database.Unscoped(tx.Handle).Where("pk IN ?", pks).Delete(&row{}).Error
 }
 
+func (repository) waits(tx database.Tx, uid, key string) (bool, error) {
+	var n int64
+	err := database.Scoped(tx.Handle, uid).Model(&row{}).Where("key = ?", key).Count(&n).Error
+	return n > 0, err
+}
+
 func (repository) forget(tx database.Tx, uid string, keys []string) error {
 	return database.Scoped(tx.Handle, uid).Where("key IN ?", keys).Delete(&row{}).Error
 }

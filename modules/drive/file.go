@@ -58,11 +58,11 @@ var (
 	ErrTooLarge      = errs.New(errs.TooLarge, "The file is too large.")
 )
 
-// key is what clients are told of where the content of a file is:
-// docs/wire/refly.md#drive-files.
+// key is what clients are told of where the content of a file is, and where it is as
+// long as nothing else was stored under its name: docs/wire/refly.md#drive-files.
 func key(uid, canvasID, name string) string { return path.Join("drive", uid, canvasID, name) }
 
-// contentKey is where content is. The id is of this content alone: what was there is
+// contentKey is where other content is. The id is of this content alone: what was there is
 // taken away when it is over, and may be read until then.
 func contentKey(uid, id, canvasID, name string) string {
 	return path.Join("drive", uid, id, canvasID, name)

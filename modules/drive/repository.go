@@ -32,6 +32,8 @@ type row struct {
 	CreatedAt     time.Time  `gorm:"autoCreateTime:false"`
 	UpdatedAt     time.Time  `gorm:"autoUpdateTime:false"`
 	DeletedAt     *time.Time // plain column: rows are hidden by the queries, not by gorm
+
+	first bool // nothing was stored under its name before; not a column
 }
 
 // replacing is what is reserved for r as the new content of a file: the room that it
@@ -42,7 +44,12 @@ func (r row) replacing(old row) row {
 }
 
 // place is where the content goes that the row is reserved for.
-func (r row) place() string { return contentKey(r.UID, r.FileID, r.CanvasID, path.Base(r.Name)) }
+func (r row) place() string {
+	if r.first {
+		return key(r.UID, r.CanvasID, r.Name)
+	}
+	return contentKey(r.UID, r.FileID, r.CanvasID, path.Base(r.Name))
+}
 
 // TableName implements gorm's Tabler.
 func (row) TableName() string { return "drive_files" }
@@ -78,6 +85,13 @@ func (repository) named(h database.Handle, uid, canvasID, name string) (r row, f
 		return row{}, false, nil
 	}
 	return r, err == nil, err
+}
+
+// had reports whether a file has, or had, its content under a key.
+func (repository) had(tx database.Tx, uid, key string) (bool, error) {
+	var n int64
+	err := database.Scoped(tx.Handle, uid).Model(&row{}).Where("storage_key = ?", key).Count(&n).Error
+	return n > 0, err
 }
 
 // names reports whether a file has its content under a key.

@@ -168,3 +168,33 @@ func TestReplacementsCountWhatTheyReplace(t *testing.T) {
 		f.agree(t, db, 3)
 	})
 }
+
+// The first content of a name is where the document says, and nothing is stored there
+// again while what was there may be taken away.
+func TestTheFirstContentOfANameHasItsKey(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		key := "drive/" + anna.UID + "/" + anna.UID + "/a.txt"
+		keys := func() []string {
+			list, err := f.objects.List(t.Context(), "")
+			require.NoError(t, err)
+			return list
+		}
+		save := func(content string) drive.File {
+			file, err := f.put(t.Context(), "a.txt", content, true)
+			require.NoError(t, err)
+			return file
+		}
+		save("first")
+		require.Equal(t, []string{key}, keys())
+		f.objects.remove = func() error { return errBroken }
+		replaced := save("second")
+		require.Len(t, keys(), 2, "the first one is still to go")
+		require.NoError(t, f.Delete(t.Context(), anna, replaced.FileID))
+		third := save("third")
+		f.agree(t, db, 1)
+		require.NotEqual(t, []string{key}, keys())
+		require.Equal(t, "third", f.read(t, anna, third.FileID))
+	})
+}

@@ -221,9 +221,22 @@ func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bo
 			}
 		}
 		held = *r
+		if held.first, err = s.unused(tx, a.UID, key(a.UID, r.CanvasID, r.Name)); err != nil {
+			return err
+		}
 		return s.rows.insert(tx, &held)
 	})
 	return held, err
+}
+
+// unused reports whether nothing was ever stored under a key, or all of it is gone.
+func (s *Service) unused(tx database.Tx, uid, key string) (bool, error) {
+	had, err := s.rows.had(tx, uid, key)
+	if err != nil || had {
+		return false, err
+	}
+	waits, err := discard.Waits(tx, uid, key)
+	return !waits, err
 }
 
 // expire takes back what was reserved by servers that died, with the content that they
@@ -237,7 +250,7 @@ func (s *Service) expire(tx database.Tx, uid string) error {
 		if err := s.rows.discard(tx, uid, r.FileID); err != nil {
 			return err
 		}
-		if err := discard.Later(tx, uid, s.now(), r.place()); err != nil {
+		if err := discard.Later(tx, uid, s.now(), r.place(), key(uid, r.CanvasID, r.Name)); err != nil {
 			return err
 		}
 	}
