@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,5 +56,31 @@ func TestQuestionsKeepTheHold(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, record.Success, (<-done).Status)
 		require.Equal(t, "96", f.balance(anna))
+	})
+}
+
+// A call that was sent is not said to have not been, where its process dies while it
+// waits for an answer, and where somebody has just given one.
+func TestQuestionsOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		other := f.again("process-2")
+		for _, state := range []approval.State{approval.Waiting, approval.Allowed} {
+			ctx, leave := context.WithCancel(t.Context())
+			done, w := f.asks(ctx, request(`{"city":"Oslo"}`))
+			leave()
+			<-done
+			// What a process that died would have left.
+			tool.Exec(t, f.db, `UPDATE tool_call_results SET status = 'waiting', lease_owner = 'dead', lease_expires_at = ? WHERE call_id = ?`, f.clock().Add(-time.Hour), w.CallID)
+			tool.Exec(t, f.db, `UPDATE approvals SET state = ? WHERE call_id = ? AND question IS NOT NULL`, state, w.CallID)
+			tool.Exec(t, f.db, `INSERT INTO executing_calls (call_pk, uid) SELECT pk, uid FROM tool_call_results WHERE call_id = ?`, w.CallID)
+			require.NoError(t, other.Keeper.Reap(t.Context()))
+			c, err := f.records.Call(t.Context(), anna, w.CallID)
+			require.NoError(t, err)
+			require.Equal(t, record.Failed, c.Status)
+			require.Equal(t, record.AskedMessage, c.Error)
+			require.Contains(t, string(c.Output), record.CodeInterrupted)
+			require.NoError(t, other.approvals.Tend(t.Context()))
+		}
 	})
 }

@@ -83,7 +83,7 @@ func (s *Service) ContinueForModel(ctx context.Context, a actor.Actor, callID st
 		return record.Answer{}, err
 	}
 	if errors.Is(err, approval.ErrAsked) {
-		lost := record.Refuse(record.CodeInterrupted, "The process that made the call ended while it waited for an answer. The call had been sent, and may have had an effect.")
+		lost := record.Refuse(record.CodeInterrupted, record.AskedMessage)
 		return s.records.Settle(context.WithoutCancel(ctx), c, lost, s.bill(chargeOf(c, false, 0)))
 	}
 	if err != nil {

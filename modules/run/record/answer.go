@@ -87,16 +87,22 @@ const (
 	CodeNotExecuted    = "NOT_EXECUTED"
 	interruptedMessage = "The call was interrupted: the process that ran it died. It was not billed; whether it had an effect is not known."
 	abandonedMessage   = "The call waited for an approval when the process that was to make it ended. Nothing was sent, and it was not billed."
+	// AskedMessage is why a call failed that was sent, and waited for the answer to a
+	// question when its process died.
+	AskedMessage = "The process that made the call ended while the call waited for the answer to a question. It had been sent, and may have had an effect; it was not billed."
 	// NotFinished is why a program or run failed that a service beside this
 	// server executed.
 	NotFinished = "It was not finished in time: nobody sent POST /v1/action/finish before it expired."
 )
 
-// lost is the answer of a call whose lease ran out.
-func lost(c Call) Answer {
+// lost is the answer of a call whose lease ran out. asked is set where it waited for the
+// answer to a question: such a call was sent.
+func lost(c Call, asked bool) Answer {
 	switch {
 	case !c.ExpiresAt.IsZero():
 		return Refuse(CodeNotFinished, NotFinished)
+	case asked:
+		return Refuse(CodeInterrupted, AskedMessage)
 	case c.Status == Waiting:
 		return Refuse(CodeNotExecuted, abandonedMessage)
 	}

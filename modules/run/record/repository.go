@@ -304,6 +304,16 @@ func (repository) stillExpired(tx database.Tx, uid, callID string, o over) (Call
 	return one(database.Lock(database.Scoped(tx.Handle, uid)).Where("call_id = ? AND status IN ?", callID, open()).Where(ended, args...))
 }
 
+// asked reports whether a call waits for the answer to a question, or had waited for
+// one when its process died.
+func (repository) asked(h database.Handle, c Call) (asked bool, err error) {
+	if c.Status != Waiting {
+		return false, nil
+	}
+	return asked, database.Scoped(h, c.UID).Table("approvals").Select("question IS NOT NULL").
+		Where("call_id = ?", c.CallID).Order("round DESC").Limit(1).Scan(&asked).Error
+}
+
 // postpone moves the end of a lease that has ended.
 func (repository) postpone(tx database.Tx, c Call, o over, until time.Time) error {
 	ended, args := o.condition()

@@ -114,7 +114,7 @@ func (s *Service) Settle(ctx context.Context, c Call, a Answer, bill func(ctx co
 	if errors.Is(err, ErrMissing) {
 		// The lease ran out and the call was given up meanwhile.
 		s.lost.Add(1)
-		return lost(c), nil
+		return lost(c, false), nil
 	}
 	if err != nil {
 		return Answer{}, errs.New(errs.Unavailable, "The outcome of the call could not be recorded; it was not billed.").

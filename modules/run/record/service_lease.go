@@ -69,7 +69,11 @@ func (s *Service) GiveUp(ctx context.Context, c Call, now time.Time, then func(t
 		if n, err := s.rows.children(tx.Handle, c.UID, c.CallID); err != nil || n > 0 {
 			return err
 		}
-		if c, err = c.ended(lost(c)); err != nil {
+		asked, err := s.rows.asked(tx.Handle, c)
+		if err != nil {
+			return err
+		}
+		if c, err = c.ended(lost(c, asked)); err != nil {
 			return err
 		}
 		c.UpdatedAt = now

@@ -59,7 +59,7 @@ var (
 const (
 	noteTime   = "Nobody decided in time."
 	noteCaller = "The caller went away before anybody decided."
-	noteGone   = "The process that was to make the call ended before anybody decided."
+	noteGone   = "The process of the call ended before anybody decided."
 )
 
 const (
