@@ -2,6 +2,7 @@ package erase_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,21 @@ func TestNoMethodReachesAnotherUser(t *testing.T) {
 	})
 }
 
+// ofRuns are the tables of what belongs to a run, without those of which something
+// stays: records of calls, files, and who did what.
+func ofRuns(t *testing.T, db *database.DB) (tables []string) {
+	t.Helper()
+	q := `SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' AND p.name = 'result_id'`
+	if db.Dialect() == database.Postgres {
+		q = `SELECT table_name FROM information_schema.columns WHERE table_schema = current_schema() AND column_name = 'result_id'`
+	}
+	require.NoError(t, database.Unscoped(db.Read(t.Context())).Raw(q).Scan(&tables).Error)
+	require.Greater(t, len(tables), 5)
+	return slices.DeleteFunc(tables, func(table string) bool {
+		return slices.Contains([]string{"tool_call_results", "drive_files", "audit_events"}, table)
+	})
+}
+
 // A run goes with all of its versions when it has ended, and its calls lose what
 // was said in them.
 func TestDelete(t *testing.T) {
@@ -82,9 +98,16 @@ func TestDelete(t *testing.T) {
 					VALUES (?, ?, 'u-anna', 'demo', 'x', '{"secret":1}', '{"secret":2}', ?, ?)`, resultID, callID, status, callID).Error
 			}))
 		}
-		change := func(sql string) {
+		change := func(sql string, args ...any) {
 			t.Helper()
-			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error { return database.Unscoped(tx.Handle).Exec(sql).Error }))
+			require.NoError(t, db.InTx(ctx, func(tx database.Tx) error { return database.Unscoped(tx.Handle).Exec(sql, args...).Error }))
+		}
+		for _, r := range []run.Run{first, other} {
+			change(`INSERT INTO approvals (call_id, uid, result_id, version, toolset, tool, arguments, changed_arguments, question, reason, state, created_at, expires_at)
+				VALUES (?, 'u-anna', ?, 0, 'demo', 'x', '{"secret":1}', '{"secret":2}', '{}', '', 'allowed', ?, ?)`, "of "+r.ResultID, r.ResultID, db.Now(), db.Now())
+			change(`INSERT INTO approval_permissions (permission_id, uid, result_id, toolset, tool, created_at) VALUES (?, 'u-anna', ?, 'demo', 'x', ?)`, "of "+r.ResultID, r.ResultID, db.Now())
+			change(`INSERT INTO agent_turns (uid, result_id, version, step, body, created_at) VALUES ('u-anna', ?, 0, 0, '{"secret":3}', ?)`, r.ResultID, db.Now())
+			change(`INSERT INTO action_messages (message_id, result_id, version, seq, type, content) VALUES (?, ?, 0, 90, 'ai', 'secret')`, "of "+r.ResultID, r.ResultID)
 		}
 		insert("call-1", first.ResultID, "executing")
 		insert("call-2", other.ResultID, "completed")
@@ -98,7 +121,7 @@ func TestDelete(t *testing.T) {
 
 		held, err := s.Holdings(ctx, anna, first.ResultID)
 		require.NoError(t, err)
-		require.Equal(t, erase.Holdings{Versions: 2, Events: 4, Calls: []string{"call-1"}}, held)
+		require.Equal(t, erase.Holdings{Versions: 2, Events: 4, Messages: 1, Calls: []string{"call-1"}}, held)
 		require.NoError(t, s.Delete(ctx, anna, first.ResultID))
 		_, err = runs.Get(ctx, anna, first.ResultID, nil)
 		require.ErrorIs(t, err, run.ErrMissing)
@@ -113,7 +136,10 @@ func TestDelete(t *testing.T) {
 		}
 		require.Equal(t, 1, count("SELECT count(*) FROM tool_call_results WHERE call_id = 'call-1' AND input = '{}' AND output = '{}' AND deleted_at IS NOT NULL AND idempotency_key IS NULL"))
 		require.Equal(t, 1, count("SELECT count(*) FROM tool_call_results WHERE input LIKE '%secret%'"), "calls of another run stay")
-		require.Equal(t, 1, count("SELECT count(*) FROM run_events"))
+		for _, table := range ofRuns(t, db) {
+			require.Zero(t, count("SELECT count(*) FROM "+table+" WHERE result_id = '"+first.ResultID+"'"), table)
+			require.Equal(t, 1, count("SELECT count(*) FROM "+table+" WHERE result_id = '"+other.ResultID+"'"), table)
+		}
 		owner, err := s.Owner(ctx, other.ResultID)
 		require.NoError(t, err)
 		require.Equal(t, anna.UID, owner)

@@ -9,8 +9,8 @@ import (
 	"github.com/portico-run/portico/modules/run"
 )
 
-// repository is the tables action_results, run_events, action_messages and
-// tool_call_results.
+// repository is the tables action_results, run_events, action_messages,
+// tool_call_results, approvals, approval_permissions and agent_turns.
 type repository struct{}
 
 // runRow is what deleting a run needs of it.
@@ -105,7 +105,14 @@ func (repository) clear(tx database.Tx, model any, resultID string) error {
 	return database.Unscoped(tx.Handle).Where("result_id = ?", resultID).Delete(model).Error
 }
 
+// delete deletes the versions of a run, with what was to be allowed in it, what was
+// allowed for it, and what was kept of its turns.
 func (repository) delete(tx database.Tx, uid, resultID string) error {
+	for _, table := range []string{"approvals", "approval_permissions", "agent_turns"} {
+		if err := database.Unscoped(tx.Handle).Exec("DELETE FROM "+table+" WHERE uid = ? AND result_id = ?", uid, resultID).Error; err != nil {
+			return err
+		}
+	}
 	err := database.Scoped(tx.Handle, uid).Where("result_id = ?", resultID).Delete(&runRow{}).Error
 	return cmp.Or(err, run.Deleted(tx, resultID))
 }

@@ -100,7 +100,7 @@ func (s *Service) holdings(h database.Handle, uid, resultID string) (Holdings, e
 	return held, nil
 }
 
-// Delete deletes a run of the actor's with its events and messages. The records
+// Delete deletes a run of the actor's with its events, messages and approvals. The records
 // of its calls lose their arguments and results and are shown to nobody any
 // more; that they were made stays, because charges name them. Results that are
 // stored as objects go, too, and files of the canvas stay. It returns ErrRunning
