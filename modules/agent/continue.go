@@ -119,7 +119,10 @@ func (o *offers) earlier(made map[string]madeCall) loop.Earlier {
 		default:
 			c.Recorded(m.callID)
 		}
-		return m.text, true, m.failed
+		if m.failed != nil {
+			return m.text, true, m.failed
+		}
+		return m.text, true, o.builtin.Made(ctx, c)
 	}
 }
 

@@ -100,3 +100,24 @@ func TestAnAbortCountsToTheEnd(t *testing.T) {
 	require.True(t, abort(r))
 	require.Equal(t, run.Aborted, ends(t, s, r.ResultID).Status)
 }
+
+// A run that its model ended ends as it did there in the process that takes it over.
+func TestHowARunEndedOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, "- output: [{call: {name: fail, arguments: {reason: It cannot be done.}}}]\n- output: [{text: Never.}]\n",
+		"PTC_MODE=off", "AGENT_LIFECYCLE_TOOLS=true", "DATABASE_URL="+databasetest.URL(t, database.Postgres))
+	statements(
+		t, s, "CREATE SEQUENCE tries",
+		"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('tries'); RAISE EXCEPTION 'not now'; END $$",
+		"CREATE TRIGGER refuse BEFORE UPDATE ON action_results FOR EACH ROW WHEN (NEW.status <> 'running') EXECUTE FUNCTION refuse()",
+	)
+	r, err := s.Agents.Service.Invoke(t.Context(), s.User, agent.Request{Query: "Go"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return count(t, s, "SELECT count(*) FROM tries WHERE is_called") == 1 }, time.Minute, 10*time.Millisecond)
+	// As if the process had died.
+	statements(t, s, "DROP TRIGGER refuse ON action_results", "UPDATE action_results SET lease_owner = NULL, lease_expires_at = now()")
+	got := ends(t, s, r.ResultID)
+	require.Equal(t, run.Failed, got.Status)
+	require.Equal(t, []string{"It cannot be done."}, got.Errors)
+	require.Len(t, s.Model.Requests(), 1)
+}

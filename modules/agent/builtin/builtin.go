@@ -128,6 +128,15 @@ func New(d Deps, t Task, calls *live.Calls) *Set {
 // Ending is how the model itself ended the run; nil while it did not.
 func (s *Set) Ending() *Ending { return s.endings.last }
 
+// Made is told of a call that worked in another process: one that ended the run there
+// ends it here, too.
+func (s *Set) Made(ctx context.Context, c loop.Call) error {
+	if !s.lifecycle {
+		return nil
+	}
+	return s.endings.again(ctx, c)
+}
+
 // Close ends what the run alone used.
 func (s *Set) Close(ctx context.Context) { s.code.close(ctx) }
 

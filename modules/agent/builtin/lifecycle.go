@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/portico-run/portico/modules/agent/loop"
 	"github.com/portico-run/portico/modules/run"
 )
 
@@ -46,6 +47,17 @@ func (e *endings) tools() []own {
 			}),
 		},
 	}
+}
+
+// again ends the run as a call did that another process made.
+func (e *endings) again(ctx context.Context, c loop.Call) error {
+	for _, o := range e.tools() {
+		if o.name == c.Name {
+			_, err := o.work(ctx, c.Arguments)
+			return err
+		}
+	}
+	return nil
 }
 
 // end keeps an ending.

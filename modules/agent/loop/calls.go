@@ -44,11 +44,7 @@ func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choi
 		return ErrLeft
 	}
 	for i, c := range calls {
-		switch {
-		case !t.ends(c):
-		case t.ended:
-			outputs[i] = t.refused(ctx, c, Refusal{Reason: "not executed, because the run had been ended."})
-		default:
+		if t.ends(c) {
 			outputs[i] = t.call(ctx, c, i, choice)
 		}
 	}
@@ -124,14 +120,15 @@ func (t *turn) call(ctx context.Context, o model.Call, n int, choice model.Choic
 	if *c.record == "" && err != nil {
 		t.tell(ctx, c, Refusal{Reason: Explain(err)})
 	}
-	if err == nil && e.Ends {
-		t.Text, t.ended = text, true
-	}
 	return t.told(c, text, err)
 }
 
-// told is what the model is told of a call that was executed.
+// told is what the model is told of a call that was executed. One that ends the turn
+// has ended it.
 func (t *turn) told(c Call, text string, err error) string {
+	if e := t.tools.byName[c.Name]; err == nil && e != nil && e.Ends {
+		t.Text, t.ended = text, true
+	}
 	if err != nil {
 		text = strings.TrimSpace(fmt.Sprintf("Error: %v\n%s", err, text))
 	}
@@ -151,6 +148,8 @@ func (t *turn) judge(ctx context.Context, e *entry, o model.Call, n int, choice 
 	switch {
 	case e == nil:
 		return nil, &Refusal{UnknownTool, fmt.Sprintf("there is no tool %q. The tools are: %s.", o.Name, t.tools.names())}
+	case e.Ends && t.ended:
+		return nil, &Refusal{Reason: "not executed, because the run had been ended."}
 	case !choice.Allows(o.Name):
 		return nil, &Refusal{Reason: fmt.Sprintf("%s may not be called in this turn.", o.Name)}
 	case n > 0 && t.loop.OneByOne:

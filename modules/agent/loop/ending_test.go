@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/modules/agent/loop"
+	"github.com/portico-run/portico/modules/model"
 )
 
 // A call that ends the turn is executed after the others of its answer, in
@@ -63,4 +64,24 @@ func TestTheEndIsNotRefusedForTokens(t *testing.T) {
 	o, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
 	require.Equal(t, "The answer.", o.Text)
+}
+
+// A call that ended the turn in another process has ended it: the model is not asked
+// again.
+func TestACallOfAnotherProcessEndsTheTurn(t *testing.T) {
+	t.Parallel()
+	last := tool("last", func(context.Context, loop.Call) (string, error) { return "Another answer.", nil })
+	last.Ends = true
+	s := set(t, "- output: [{text: Never.}]", last)
+	step := loop.Step{Requests: 1, Items: []model.Item{
+		model.User("Go"), model.Item(`{"type":"function_call","call_id":"a","name":"last","arguments":"{\"n\":1}"}`),
+		model.Item(`{"type":"function_call","call_id":"b","name":"last","arguments":"{\"n\":2}"}`),
+	}}
+	o, err := s.Continue(t.Context(), step.Items, step, func(_ context.Context, c loop.Call) (string, bool, error) {
+		return "The answer.", c.ID == "a", nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, "The answer.", o.Text)
+	require.Empty(t, s.server.Requests())
+	require.Contains(t, string(o.History[len(o.History)-1]), "the run had been ended")
 }
