@@ -184,7 +184,7 @@ func (t *turn) run(ctx context.Context) error {
 		if t.loop.Leaves != nil && t.Requests > 0 && t.loop.Leaves() {
 			return ErrLeft
 		}
-		if t.Requests == t.limits.Requests {
+		if t.Requests >= t.limits.Requests {
 			return fmt.Errorf("%w: the model was asked %d times, the limit is %d (%s)", ErrLimit, t.Requests, t.limits.Requests, t.numbers())
 		}
 		calls, err := t.ask(ctx, choice)

@@ -107,6 +107,7 @@ func TestLimitsHoldForTheWholeTurn(t *testing.T) {
 		last   loop.Step
 	}{
 		"requests": {loop.Limits{Requests: 3}, loop.Step{Requests: 3}},
+		"lowered":  {loop.Limits{Requests: 3}, loop.Step{Requests: 5}},
 		"tokens":   {loop.Limits{Tokens: 100}, loop.Step{Requests: 1, Usage: model.Usage{Input: 99}}},
 		"repeats":  {loop.Limits{Repeats: 2}, loop.Step{Requests: 2, Repeats: 2}},
 		"wall":     {loop.Limits{Wall: time.Minute}, loop.Step{Requests: 1, Spent: time.Hour}},
