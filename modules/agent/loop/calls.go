@@ -15,8 +15,10 @@ import (
 )
 
 // answer executes the calls of one answer, at once as far as they do not
-// conflict, and puts their outputs into the history in the order of the calls.
+// conflict, and puts their outputs into the history in the order of the calls. Over a
+// limit, only those that would end the turn are executed.
 func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choice) error {
+	t.stopped = t.over()
 	outputs := make([]string, len(calls))
 	var group errgroup.Group
 	group.SetLimit(t.limits.Parallel)
@@ -50,6 +52,9 @@ func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choi
 	}
 	for i, c := range calls {
 		t.put(c.ID, outputs[i])
+	}
+	if t.stopped != nil && !t.ended {
+		return t.stopped
 	}
 	return context.Cause(ctx)
 }
@@ -148,6 +153,8 @@ func (t *turn) judge(ctx context.Context, e *entry, o model.Call, n int, choice 
 	switch {
 	case e == nil:
 		return nil, &Refusal{UnknownTool, fmt.Sprintf("there is no tool %q. The tools are: %s.", o.Name, t.tools.names())}
+	case t.stopped != nil && !e.Ends:
+		return nil, &Refusal{Reason: "not executed: " + t.stopped.Error()}
 	case e.Ends && t.ended:
 		return nil, &Refusal{Reason: "not executed, because the run had been ended."}
 	case !choice.Allows(o.Name):

@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,39 @@ func TestTheEndIsNotRefusedForTokens(t *testing.T) {
 	o, err := s.Turn(t.Context(), nil, "Go")
 	require.NoError(t, err)
 	require.Equal(t, "The answer.", o.Text)
+}
+
+// Over a limit, only what would end the turn is executed; where that does not end it,
+// the limit does.
+func TestLimitsHoldBesideAnEnd(t *testing.T) {
+	t.Parallel()
+	last := tool("last", func(context.Context, loop.Call) (string, error) { return "The answer.", nil })
+	last.Ends = true
+	again := strings.Repeat(`
+- output: [{call: {name: last, arguments: {n: "x"}}}, {call: {name: echo, arguments: {n: 1}}}]
+  usage: {input: 50, output: 50}`, 3)
+	for name, c := range map[string]struct {
+		script   string
+		limits   loop.Limits
+		requests int
+		fails    bool
+	}{
+		"tokens":  {again, loop.Limits{Tokens: 200}, 2, true},
+		"repeats": {again, loop.Limits{Repeats: 1}, 2, true},
+		"the end": {`- output: [{call: {name: last, arguments: {n: 1}}}, {call: {name: echo, arguments: {n: 1}}}]
+  usage: {input: 50, output: 50}`, loop.Limits{Tokens: 100}, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := set(t, c.script, tool("echo", echo), last)
+			s.Limits = c.limits
+			o, err := s.Turn(t.Context(), nil, "Go")
+			require.Equal(t, c.fails, errors.Is(err, loop.ErrLimit), "%v", err)
+			require.Equal(t, c.requests, o.Requests)
+			require.Equal(t, c.requests-1, strings.Count(strings.Join(s.recorder.events, "\n"), "call echo"))
+			consistent(t, o.History)
+		})
+	}
 }
 
 // A call that ended the turn in another process has ended it: the model is not asked

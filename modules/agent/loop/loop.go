@@ -162,6 +162,7 @@ type turn struct {
 	last    string // the calls of the answer before
 	repeats int
 	ended   bool              // by a call
+	stopped error             // a limit that the last answer went over
 	left    atomic.Bool       // to another process, by a call
 	kept    int               // items of the history
 	counted counted           // what the provider said of the conversation
@@ -245,9 +246,10 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	if stop := t.stop(calls); stop != nil && !slices.ContainsFunc(calls, t.ends) {
-		t.refuse(ctx, calls, "not executed: "+stop.Error())
-		return nil, stop
+	t.repeat(calls)
+	if over := t.over(); over != nil && !slices.ContainsFunc(calls, t.ends) {
+		t.refuse(ctx, calls, "not executed: "+over.Error())
+		return nil, over
 	}
 	if err := t.keep(ctx); err != nil {
 		t.refuse(ctx, calls, "not executed: the answer could not be recorded")
@@ -256,15 +258,19 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 	return calls, nil
 }
 
-// stop judges the limits that hold before calls are executed.
-func (t *turn) stop(calls []model.Call) error {
-	if used := t.Usage.Total(); used >= t.limits.Tokens {
-		return fmt.Errorf("%w: it used %d tokens, the limit is %d (%s)", ErrLimit, used, t.limits.Tokens, t.numbers())
-	}
+// repeat counts how often in a row the model made the same calls.
+func (t *turn) repeat(calls []model.Call) {
 	if s := signature(calls); s == t.last {
 		t.repeats++
 	} else {
 		t.last, t.repeats = s, 1
+	}
+}
+
+// over judges the limits that hold before calls are executed.
+func (t *turn) over() error {
+	if used := t.Usage.Total(); used >= t.limits.Tokens {
+		return fmt.Errorf("%w: it used %d tokens, the limit is %d (%s)", ErrLimit, used, t.limits.Tokens, t.numbers())
 	}
 	if t.repeats > t.limits.Repeats {
 		return fmt.Errorf("%w: the model made the same calls %d times in a row, the limit is %d (%s)", ErrLimit, t.repeats, t.limits.Repeats, t.numbers())
