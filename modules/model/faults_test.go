@@ -105,6 +105,39 @@ func TestErrorsInTheMiddleOfAStream(t *testing.T) {
 	}
 }
 
+// An answer that its provider does not call whole is none, also where no reason is
+// given.
+func TestAnswersThatAreNotWhole(t *testing.T) {
+	t.Parallel()
+	ask := func(last string) (model.Response, error) {
+		client, _ := faulty(t, model.Config{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, last) })
+		return client.Respond(t.Context(), model.Request{}, nothing)
+	}
+	for response, want := range map[string]string{
+		`{"status":"failed","error":null,"output":[]}`:                                     "refused the request (server_error): It gives no reason.",
+		`{"error":{"code":"rate_limit_exceeded","message":""},"output":[]}`:                "refused the request (rate_limit_exceeded): It gives no reason.",
+		`{"status":"failed","error":{"code":"server_error","message":"m"},"output":[]}`:    "refused the request (server_error): m",
+		`{"status":"failed","error":null,"incomplete_details":{"reason":"x"},"output":[]}`: "refused the request (server_error)",
+	} {
+		_, err := ask(`{"type":"response.failed","response":` + response + `}`)
+		require.ErrorContains(t, err, want, response)
+	}
+	_, err := ask(`{"type":"response.completed","response":{"status":"failed","output":[]}}`)
+	require.ErrorContains(t, err, "server_error")
+	for event, want := range map[string]model.Ending{
+		`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":null,"output":[]}}`: model.Cut,
+		`{"type":"response.incomplete","response":{"output":[]}}`:                                                 model.Cut,
+		`{"type":"response.completed","response":{"status":"cancelled","output":[]}}`:                             model.Cut,
+		`{"type":"response.completed","response":{"status":"completed","output":[]}}`:                             model.Finished,
+		`{"type":"response.completed","response":{"output":[]}}`:                                                  model.Finished,
+	} {
+		got, err := ask(event)
+		require.NoError(t, err, event)
+		require.Equal(t, want, got.Ended, event)
+		require.Equal(t, want == model.Cut, got.Incomplete != nil, event)
+	}
+}
+
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

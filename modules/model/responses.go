@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/portico-run/portico/modules/model/content"
@@ -76,6 +77,7 @@ func responsesItem(raw Item) (Item, error) {
 // responsesReading passes the pieces of an answer on until it comes as a whole.
 type responsesReading struct {
 	pieces pieces
+	kind   string // of the last event
 	last   json.RawMessage
 }
 
@@ -91,7 +93,7 @@ func (r *responsesReading) take(event []byte) (last bool, err error) {
 	_ = json.Unmarshal(event, &kind) // it is an object; of one that fits nothing, nothing is known
 	switch kind.Type {
 	case "response.completed", "response.incomplete", "response.failed":
-		r.last = kind.Response
+		r.kind, r.last = kind.Type, kind.Response
 		return true, nil
 	}
 	if !r.pieces.take(kind.Type, event) {
@@ -108,11 +110,17 @@ func (r *responsesReading) answer() (Response, error) {
 	if err := json.Unmarshal(r.last, &got); err != nil {
 		return got, &Error{Code: "unreadable", Message: err.Error()}
 	}
-	if got.Error != nil && got.Error.Message != "" {
-		return got, &Error{Code: got.Error.Code, Message: got.Error.Message}
+	refused := &Error{Code: "server_error", Message: "It gives no reason."}
+	if got.Error != nil {
+		refused.Code, refused.Message = got.Error.Code, cmp.Or(got.Error.Message, refused.Message)
 	}
-	if got.Incomplete != nil {
+	switch {
+	case r.kind == "response.failed", got.Status == "failed", got.Error != nil && got.Error.Message != "":
+		return got, refused
+	case got.Incomplete != nil:
 		got.Ended = ending(got.Incomplete.Reason)
+	case r.kind == "response.incomplete", got.Status != "" && got.Status != "completed":
+		got.cut("incomplete")
 	}
 	return got, nil
 }
