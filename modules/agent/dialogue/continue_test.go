@@ -229,6 +229,32 @@ func TestDirectCallsAndProgramsTogether(t *testing.T) {
 	require.Equal(t, "Both.", of[dialogue.Text](got)[0].Text)
 }
 
+// However many requests come after one that is worked on, it is known when it is sent
+// again, and ends with the service.
+func TestARequestThatIsWorkedOnIsKnown(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- on: long
+  delay: 1h
+  output: [{text: "late"}]
+- on: short
+  output: [{text: "soon"}]
+`)
+	long := dialogue.Request{Items: []model.Item{model.User("long")}, Digest: [32]byte{1}}
+	first, err := s.Dialogues.Begin(t.Context(), s.User, long)
+	require.NoError(t, err)
+	for range 65 { // one more than are remembered
+		asks(t, s, dialogue.Request{Items: []model.Item{model.User("short")}})
+	}
+	long.Sent = dialogue.SentAgain
+	again, err := s.Dialogues.Begin(t.Context(), s.User, long)
+	require.NoError(t, err)
+	require.Equal(t, first.Begun(), again.Begun())
+	require.NoError(t, s.Dialogues.Stop(t.Context()))
+	_, err = first.Answer(t.Context())
+	require.ErrorContains(t, err, "stopping")
+}
+
 // A request that nobody follows any more ends, after a while in which its client may
 // come back.
 func TestARequestThatNobodyFollowsEnds(t *testing.T) {

@@ -105,7 +105,8 @@ func (s *Service) enter(uid string) error {
 	return nil
 }
 
-// leave counts a turn out, and forgets the oldest ones of a user who has too much.
+// leave counts a turn out, and forgets the oldest ones of a user who has too much, but
+// none that is worked on: its request may come again, and Stop ends it.
 func (s *Service) leave(uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,11 +118,14 @@ func (s *Service) leave(uid string) {
 			held += t.bytes()
 		}
 	}
-	for len(u.known) > 0 && (len(u.known) > rememberTurns || held > rememberBytes) {
-		if t := s.turns[u.known[0]]; t != nil {
-			held -= t.bytes()
+	for _, k := range slices.Clone(u.known) {
+		if len(u.known) <= rememberTurns && held <= rememberBytes {
+			break
 		}
-		s.drop(uid, u.known[0])
+		if t := s.turns[k]; t != nil && t.ended() {
+			held -= t.bytes()
+			s.drop(uid, k)
+		}
 	}
 	s.tidy(uid)
 }

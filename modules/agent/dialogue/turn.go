@@ -175,6 +175,13 @@ func (t *turn) answers(s Sent) bool {
 	return s == "" && t.ran && time.Since(t.began) < shortly
 }
 
+// ended reports whether nobody works on it any more.
+func (t *turn) ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
 // failed reports whether the turn ended with an error.
 func (t *turn) failed() bool {
 	t.mu.Lock()
