@@ -132,7 +132,7 @@ func (b Response) ended(a dialogue.Answer, output []any, now int64) Response {
 		b.Model = a.Model
 	}
 	switch a.Stop {
-	case dialogue.StopLength, dialogue.StopContext:
+	case dialogue.StopLength, dialogue.StopContext, dialogue.StopPause:
 		b.Status, b.Incomplete.Value = "incomplete", incomplete{"max_output_tokens"}
 	case dialogue.StopRefusal:
 		b.Status, b.Incomplete.Value = "incomplete", incomplete{"content_filter"}

@@ -22,7 +22,8 @@ type got struct {
 		Input int64 `json:"input_tokens"`
 		Total int64 `json:"total_tokens"`
 	}
-	Error struct{ Message, Type, Param, Code string }
+	Error      struct{ Message, Type, Param, Code string }
+	Incomplete struct{ Reason string } `json:"incomplete_details"`
 }
 
 func (g got) of(kind string) (list []object) {

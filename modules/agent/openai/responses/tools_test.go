@@ -56,6 +56,25 @@ func TestCallsThatWaitForAPerson(t *testing.T) {
 	}
 }
 
+// A response that asked the model as often as it may is not complete, and a client that
+// sends it back goes on with it.
+func TestAResponseThatReachedItsBound(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, `
+- output: [{call: {name: run_code, arguments: {code: "print('half')"}}}]
+- expect: ["half", "Go on."]
+  output: [{text: "Done."}]
+`, "AGENT_MAX_REQUESTS=1")
+	tools := []object{{"type": "programmatic_tool_calling"}}
+	g := ask(t, s, 200, object{"input": "Begin.", "tools": tools})
+	require.Equal(t, "program program_output", g.types())
+	require.Equal(t, "incomplete", g.Status)
+	require.Equal(t, "max_output_tokens", g.Incomplete.Reason)
+	g = ask(t, s, 200, object{"previous_response_id": g.ID, "input": "Go on.", "tools": tools})
+	require.Equal(t, "completed", g.Status)
+	require.Equal(t, "message", g.types())
+}
+
 // Clients keep different things of a conversation in which a person is asked: the id
 // of what waits is enough, and who answers nothing is asked the same again.
 func TestWhatClientsKeepOfAnApproval(t *testing.T) {
