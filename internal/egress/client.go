@@ -116,7 +116,7 @@ func checkURL(u *url.URL) error {
 // request carried for one origin does not go to another.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return fmt.Errorf("%w: more than %d redirects", ErrRefused, maxRedirects)
+		return fmt.Errorf("%w: %w than %d", ErrRefused, ErrRedirects, maxRedirects)
 	}
 	if err := checkURL(next.URL); err != nil {
 		return err
@@ -126,7 +126,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 		return nil
 	}
 	if next.Body != nil && next.Body != http.NoBody || next.GetBody != nil && next.ContentLength != 0 {
-		return fmt.Errorf("%w: a redirect would send the request's body to another origin", ErrRefused)
+		return fmt.Errorf("%w: %w", ErrRefused, ErrBodyElsewhere)
 	}
 	for name := range next.Header {
 		switch name {
@@ -148,6 +148,12 @@ func origin(u *url.URL) string {
 
 // ErrRefused says that the rules forbid a request.
 var ErrRefused = errors.New("not allowed")
+
+// Why a redirect is refused that leads where the rules allow. Both are ErrRefused.
+var (
+	ErrRedirects     = errors.New("more redirects")
+	ErrBodyElsewhere = errors.New("a redirect would send the request's body to another origin")
+)
 
 // ErrInvalid says that HTTP cannot carry a request: no connection was asked for.
 var ErrInvalid = errors.New("no valid request")

@@ -266,6 +266,12 @@ func unreachable(err error, limit time.Duration) *Failure {
 
 // withoutAnswer names the kind of an error.
 func withoutAnswer(err error, limit time.Duration) *Failure {
+	switch {
+	case errors.Is(err, egress.ErrRedirects):
+		return &Failure{Code: CodeRefused, Message: "The upstream redirects without an end; the call may have had an effect."}
+	case errors.Is(err, egress.ErrBodyElsewhere):
+		return &Failure{Code: CodeRefused, Message: "The upstream redirects the call to another origin, and the body of a call is not sent to one; the call may have had an effect."}
+	}
 	switch egress.KindOf(err) {
 	case egress.Invalid:
 		return &Failure{Code: CodeInvalidRequest, Message: "No request can be made of the call: its address, or the value of a header, is not valid. Nothing was sent."}

@@ -158,6 +158,22 @@ func TestACallThatWasRedirectedToNowhereIsNotRepeated(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load())
 }
 
+// Both places may be reached: what is refused is the redirect.
+func TestARedirectThatIsRefusedSaysWhy(t *testing.T) {
+	t.Parallel()
+	other, _ := serve(t, nil, http.StatusOK)
+	for to, says := range map[string]string{
+		other:   "not sent to one",
+		"/loop": "redirects without an end",
+	} {
+		url, _ := serve(t, http.Header{"Location": {to}}, http.StatusTemporaryRedirect)
+		call, _ := caller(t, upstream.BreakerSettings{})
+		_, err := call.Do(t.Context(), upstream.Request{Method: "POST", URL: url, Body: []byte("{}"), Header: http.Header{}, Allow: loopback})
+		require.ErrorContains(t, err, "EGRESS_REFUSED")
+		require.ErrorContains(t, err, says)
+	}
+}
+
 func TestACallWithoutAnAnswerSaysWhy(t *testing.T) {
 	t.Parallel()
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
