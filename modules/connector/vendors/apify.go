@@ -120,11 +120,8 @@ func (a apify) run(ctx context.Context, c Call, input any) (actorRun, error) {
 			c.Report(ctx, "Apify: the run is "+before)
 		}
 		if _, err := c.api.do(ctx, ask{method: http.MethodGet, url: at + "?waitForFinish=" + waitForFinish}, &out); err != nil {
-			if ctx.Err() != nil {
-				_, failure := c.api.do(context.WithoutCancel(ctx), ask{method: http.MethodPost, url: at + "/abort"}, nil)
-				return out.Data, errors.Join(err, failure)
-			}
-			return out.Data, err
+			_, failure := c.api.do(context.WithoutCancel(ctx), ask{method: http.MethodPost, url: at + "/abort"}, nil)
+			return out.Data, errors.Join(err, failure)
 		}
 	}
 	if out.Data.Status != "SUCCEEDED" {

@@ -210,6 +210,21 @@ func TestApifyRunsAreEndedWithTheirCall(t *testing.T) {
 	require.Len(t, vendor.Requests("POST", "/v2/actor-runs/"), 1)
 }
 
+func TestApifyRunsThatCannotBeAskedAboutAreEnded(t *testing.T) {
+	t.Parallel()
+	vendor := vendorstest.Apify(t)
+	b := start(t, "apify-13f", map[string]string{"baseUrl": vendor.URL})
+	vendor.Fail(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
+		return false
+	})
+	b.fails("run13FActor", `{"manager_name":"A","quarter_year":"Q2 2024","file_name":"x"}`, "SERVER_ERROR", "500")
+	require.Len(t, vendor.Requests("POST", "/v2/actor-runs/"), 1)
+}
+
 // All 25 tools of Notion.
 func TestNotion(t *testing.T) {
 	t.Parallel()
