@@ -208,3 +208,28 @@ func TestAnOwnToolsetBesideEverybodys(t *testing.T) {
 		require.NotContains(t, string(defs[0].Tools[0].InputSchema), "file_name_title")
 	})
 }
+
+// What a file says of a method goes before what its HTTP method lets one guess.
+func TestOneToolReadsAsItsFileSays(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := connected(t, db)
+		s.Fill(t, `
+key: shop
+name: Shop
+domain: https://shop.example.com
+billing: 0
+methods:
+  - {name: purge, endpoint: /purge, method: GET, read_only: false}
+  - {name: search, endpoint: /search, method: POST, read_only: true}
+  - {name: show, endpoint: /show, method: GET}
+`)
+		one, err := s.Installs.One(t.Context(), anna, "shop")
+		require.NoError(t, err)
+		reads := map[string]bool{}
+		for _, tool := range one.Tools {
+			reads[tool.Name] = *tool.ReadOnly
+		}
+		require.Equal(t, map[string]bool{"purge": false, "search": true, "show": true}, reads)
+	})
+}

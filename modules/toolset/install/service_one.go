@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 
 	"github.com/portico-run/portico/internal/actor"
@@ -249,7 +248,7 @@ func (t *OneTool) fromMethods(methods []toolset.Method) {
 		return
 	}
 	m := methods[i]
-	reads := m.HTTPMethod == http.MethodGet || m.HTTPMethod == http.MethodHead
+	reads := m.Reads()
 	again := reads || m.Adapter.Idempotent
 	t.ReadOnly, t.Idempotent = &reads, &again
 }
