@@ -12,11 +12,21 @@ type Error struct {
 	Message string `json:"message"`
 	Path    []any  `json:"path"`
 	// Type is where some servers put what others put into Extensions.
-	Type       string `json:"type"`
-	Extensions struct {
-		Code string `json:"code"`
-		Type string `json:"type"`
-	} `json:"extensions"`
+	Type string `json:"type"`
+	// Extensions are the server's own, of any form.
+	Extensions json.RawMessage `json:"extensions"`
+}
+
+// words are those of an error's extensions that name its kind.
+func (e Error) words() []string {
+	var extensions struct {
+		Code any `json:"code"`
+		Type any `json:"type"`
+	}
+	_ = json.Unmarshal(e.Extensions, &extensions) // what has another form names no kind
+	code, _ := extensions.Code.(string)
+	kind, _ := extensions.Type.(string)
+	return []string{code, kind, e.Type}
 }
 
 // Answer is what a server says.
@@ -40,14 +50,18 @@ func Read(body []byte) (Answer, bool) {
 	var a struct {
 		Data       *map[string]json.RawMessage `json:"data"`
 		Errors     []Error                     `json:"errors"`
-		Extensions struct {
-			Cost cost `json:"cost"`
-		} `json:"extensions"`
+		Extensions json.RawMessage             `json:"extensions"`
 	}
 	if json.Unmarshal(body, &a) != nil || a.Data == nil && len(a.Errors) == 0 {
 		return Answer{}, false
 	}
-	out := Answer{Errors: a.Errors, Cost: a.Extensions.Cost}
+	out := Answer{Errors: a.Errors}
+	var known struct {
+		Cost cost `json:"cost"`
+	}
+	if json.Unmarshal(a.Extensions, &known) == nil { // they are the server's own, of any form
+		out.Cost = known.Cost
+	}
 	if a.Data != nil {
 		out.Data = *a.Data
 	}
@@ -90,7 +104,7 @@ const (
 // Code is the code of a failure, by what servers call their errors.
 func (a Answer) Code() string {
 	for _, e := range a.Errors {
-		for _, word := range []string{e.Extensions.Code, e.Extensions.Type, e.Type} {
+		for _, word := range e.words() {
 			switch strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(word)) {
 			case "RATE_LIMITED", "RATELIMITED", "RATE_LIMIT", "THROTTLED", "TOO_MANY_REQUESTS", "RATE_LIMIT_EXCEEDED":
 				return CodeLimited
