@@ -46,6 +46,7 @@ func failedWords() []string {
 const (
 	pollWait     = 300 * time.Second
 	pollInterval = 5 * time.Second
+	resultTries  = 5 // of the result of a task that has ended
 )
 
 // task is a job of an upstream that was started and is asked about.
@@ -69,7 +70,7 @@ func (t task) follow(ctx context.Context, started upstream.Response) tool.Outcom
 	id := first(decode(started.Body), pathsOr(t.polling.TaskIDPath, taskIDPaths()))
 	if id == "" {
 		return failed(t.secrets.Scrub(&tool.Failure{
-			Code: "POLLING_TASK_ID_NOT_FOUND", Message: "The upstream started a task and did not say its id. Upstream response: " + upstream.Quote(started.Body),
+			Code: "POLLING_TASK_ID_NOT_FOUND", Message: "The upstream started a task and did not say its id. Upstream response: " + upstream.Quote(t.secrets.Redact(started.Body)),
 		}))
 	}
 	ask, failure := t.question(id)
@@ -86,6 +87,9 @@ func (t task) follow(ctx context.Context, started upstream.Response) tool.Outcom
 	before := ""
 	for waited := time.Duration(0); ; waited += interval {
 		got, err := t.send(ctx, ask)
+		if lasting(err) {
+			return t.lost(err)
+		}
 		if err == nil {
 			done, status, over := t.judge(ctx, got)
 			if over {
@@ -101,13 +105,23 @@ func (t task) follow(ctx context.Context, started upstream.Response) tool.Outcom
 			return failed(&tool.Failure{Code: "CANCELLED", Message: "The call was cancelled by its caller; the task goes on at the upstream."})
 		}
 		if over {
-			return failed(&tool.Failure{
-				Code:    "POLLING_TIMEOUT",
-				Message: fmt.Sprintf("The task %s had not ended after %s; its last status was %q. It may still end at the upstream.", id, waited.Round(time.Second), before),
-			})
+			message := fmt.Sprintf("The task %s had not ended after %s; its last status was %q. It may still end at the upstream.", id, waited.Round(time.Second), before)
+			if f, ok := errors.AsType[*tool.Failure](err); ok {
+				message += " The last question about it failed: " + f.Error()
+			}
+			return failed(t.secrets.Scrub(&tool.Failure{Code: "POLLING_TIMEOUT", Message: message}))
 		}
 	}
 }
+
+// lasting reports whether a question would fail in the same way again.
+func lasting(err error) bool {
+	f, ok := errors.AsType[*tool.Failure](err)
+	return ok && slices.Contains([]string{upstream.CodeTooLarge, upstream.CodeRefused, upstream.CodeInvalidRequest}, f.Code)
+}
+
+// passing reports whether an upstream may answer otherwise a little later.
+func passing(status int) bool { return slices.Contains([]int{429, 500, 502, 503, 504}, status) }
 
 // send makes one request, which may take as long as a call that does not wait.
 func (t task) send(ctx context.Context, r upstream.Request) (upstream.Response, error) {
@@ -131,7 +145,11 @@ func (t task) question(id string) (upstream.Request, *tool.Failure) {
 	if strings.HasPrefix(address, "/") {
 		address = strings.TrimSuffix(t.in.Toolset.Domain, "/") + address
 	}
-	address = strings.ReplaceAll(strings.ReplaceAll(address, "{id}", url.PathEscape(id)), "{task_id}", url.PathEscape(id))
+	path, query, hasQuery := strings.Cut(address, "?")
+	address = withID(path, url.PathEscape(id))
+	if hasQuery {
+		address += "?" + withID(query, url.QueryEscape(id))
+	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return upstream.Request{}, &tool.Failure{Code: "INVALID_POLLING_URL", Message: "The address at which the toolset asks about its tasks is not a URL."}
@@ -147,7 +165,7 @@ func (t task) question(id string) (upstream.Request, *tool.Failure) {
 			return upstream.Request{}, &tool.Failure{Code: upstream.CodeInvalid, Message: "The id of the upstream's task is no text."}
 		}
 		inner := bytes.Trim(quoted, `"`)
-		p.Body = bytes.ReplaceAll(bytes.ReplaceAll(t.polling.StatusBody, []byte("{id}"), inner), []byte("{task_id}"), inner)
+		p.Body = []byte(withID(string(t.polling.StatusBody), string(inner)))
 		for name, v := range t.in.Arguments {
 			if value, ok := scalar(v); ok {
 				if quoted, err = json.Marshal(value); err == nil {
@@ -158,6 +176,11 @@ func (t task) question(id string) (upstream.Request, *tool.Failure) {
 		p.Header.Set("Content-Type", typeJSON)
 	}
 	return p, nil
+}
+
+// withID puts the id of a task into its places.
+func withID(template, id string) string {
+	return strings.NewReplacer("{id}", id, "{task_id}", id).Replace(template)
 }
 
 // home reports whether an address is at the host that the task was started at:
@@ -184,7 +207,7 @@ func (t task) request(u *url.URL) upstream.Request {
 // judge reads an answer about a task. over is false while it goes on, and for
 // refusals that pass.
 func (t task) judge(ctx context.Context, got upstream.Response) (out tool.Outcome, status string, over bool) {
-	if slices.Contains([]int{429, 500, 502, 503, 504}, got.Status) {
+	if passing(got.Status) {
 		return out, fmt.Sprintf("the upstream answers %d", got.Status), false
 	}
 	if !got.OK() {
@@ -197,12 +220,14 @@ func (t task) judge(ctx context.Context, got upstream.Response) (out tool.Outcom
 	status = string(t.secrets.Redact([]byte(first(body, pathsOr(t.polling.StatusPath, statusPaths())))))
 	switch {
 	case contains(t.polling.FailedStatuses, failedWords(), status):
-		reason := first(body, reasonPaths())
+		// Before it is cut: the beginning of a secret would stay.
+		said := t.secrets.Redact(got.Body)
+		reason := string(t.secrets.Redact([]byte(first(body, reasonPaths()))))
 		if reason == "" {
 			reason = "the upstream says " + status
 		}
 		return failed(t.secrets.Scrub(&tool.Failure{
-			Code: "TASK_FAILED", Message: "The task failed: " + upstream.Limit(reason, upstream.MaxReason) + ". Upstream response: " + upstream.Quote(got.Body), Data: jsonOr(got.Body),
+			Code: "TASK_FAILED", Message: "The task failed: " + upstream.Limit(reason, upstream.MaxReason) + ". Upstream response: " + upstream.Quote(said), Data: jsonOr(said),
 		})), status, true
 	case contains(t.polling.CompletedStatuses, completedWords(), status):
 		return t.result(ctx, got, body), status, true
@@ -217,9 +242,8 @@ func (t task) result(ctx context.Context, got upstream.Response, body any) tool.
 	if path := t.polling.ResultPath; path != "" {
 		found := at(body, path)
 		if text, ok := found.(string); ok { // some upstreams put JSON into a text
-			var inner any
-			if json.Unmarshal([]byte(text), &inner) == nil {
-				found = inner
+			if raw := json.RawMessage(text); json.Valid(raw) {
+				found = raw
 			}
 		}
 		return t.whole(found)
@@ -228,11 +252,7 @@ func (t task) result(ctx context.Context, got upstream.Response, body any) tool.
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
 			p := t.request(u)
 			p.Method = http.MethodGet
-			final, err := t.send(ctx, p)
-			if err != nil {
-				return t.lost(err)
-			}
-			return outcome(final, t.secrets)
+			return t.fetch(ctx, p)
 		}
 	}
 	for _, path := range resultPaths() {
@@ -243,11 +263,27 @@ func (t task) result(ctx context.Context, got upstream.Response, body any) tool.
 	return outcome(got, t.secrets)
 }
 
-// lost is a result that could not be fetched.
+// fetch reads the result of a task that has ended, again where that failed for a
+// moment.
+func (t task) fetch(ctx context.Context, r upstream.Request) tool.Outcome {
+	for n := 1; ; n++ {
+		got, err := t.send(ctx, r)
+		again := err != nil && !lasting(err) || err == nil && passing(got.Status)
+		if again && n < resultTries && t.executor.deps.Upstream.Wait(ctx, pollInterval) == nil {
+			continue
+		}
+		if err != nil {
+			return t.lost(err)
+		}
+		return outcome(got, t.secrets)
+	}
+}
+
+// lost is a task that could not be asked about, or whose result could not be fetched.
 func (t task) lost(err error) tool.Outcome {
 	f, ok := errors.AsType[*tool.Failure](err)
 	if !ok {
-		f = &tool.Failure{Code: upstream.CodeInvalid, Message: "The task has ended, and its result cannot be fetched."}
+		f = &tool.Failure{Code: upstream.CodeInvalid, Message: "The task cannot be followed."}
 	}
 	return failed(t.secrets.Scrub(f))
 }

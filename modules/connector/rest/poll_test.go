@@ -65,6 +65,24 @@ func TestPolling(t *testing.T) {
 			[]string{`{"id":"x"}`, `{"status":"running"}`},
 			`POLLING_TIMEOUT The task x had not ended after 8s; its last status was "running". It may still end at the upstream.`, nil, nil,
 		},
+		"an id in a query": {
+			toolset.Polling{StatusURL: "/tasks?id={id}"},
+			[]string{`{"id":"a+b&c=d"}`, `{"status":"done","data":{}}`},
+			`{}`,
+			[]string{"POST /go", "GET /tasks?id=a%2Bb%26c%3Dd"},
+			nil,
+		},
+		"a result over the limit": {
+			usual,
+			[]string{`{"id":"x"}`, `{"status":"done","data":"` + strings.Repeat("x", 1<<17) + `"}`, `{"status":"done","data":{}}`},
+			"RESPONSE_TOO_LARGE The result has more than 65536 bytes, the most that a call may return (TOOL_RESPONSE_CAP). " +
+				"Nothing of it is returned. Ask for less: use a filter, fewer fields or smaller pages.", nil, nil,
+		},
+		"an address that is refused": {
+			toolset.Polling{StatusURL: "http://10.0.0.1/{id}"},
+			[]string{`{"id":"x"}`},
+			"EGRESS_REFUSED The tool's address, or one it redirects to, is not one that this toolset may reach.", nil, nil,
+		},
 		"its own paths and words": {
 			toolset.Polling{
 				StatusURL: "/query", StatusMethod: "post", StatusBody: []byte(`{"task":"{id}","deep":["{task_id}"]}`), TaskIDPath: "data.job", StatusPath: "data.phase",
@@ -141,4 +159,62 @@ func TestPollingEndsWithItsCaller(t *testing.T) {
 	out, err := executor(t, nil).Execute(ctx, in)
 	require.NoError(t, err)
 	require.Equal(t, "CANCELLED", out.Failure.Code)
+}
+
+// A number in JSON that is in a text keeps its digits.
+func TestPollingKeepsNumbers(t *testing.T) {
+	t.Parallel()
+	u := serve(t, answers(`{"id":"x"}`, `{"status":"done","data":"{\"id\":9007199254740993}"}`))
+	out := execute(t, executor(t, &waits{}), invocation(t, u, toolset.Method{Endpoint: "/go", Adapter: toolset.Adapter{Polling: &toolset.Polling{StatusURL: "/{id}", ResultPath: "data"}}}, `{}`))
+	require.Nil(t, out.Failure)
+	require.Equal(t, `{"id":9007199254740993}`, string(out.Data))
+}
+
+// The result of a task that has ended is asked for again where it fails for a moment.
+func TestPollingFetchesTheResultAgain(t *testing.T) {
+	t.Parallel()
+	var self *upstream
+	self = serve(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		answers(`{"id":"x"}`, `{"status":"done","response_url":"`+self.URL+`/result"}`, `503|busy`, `500|`, `{"ok":true}`)(w, r, n)
+	})
+	out := execute(t, executor(t, &waits{}), invocation(t, self, toolset.Method{Endpoint: "/go", Adapter: toolset.Adapter{Polling: &toolset.Polling{StatusURL: "/{id}"}}}, `{}`))
+	require.Nil(t, out.Failure)
+	require.JSONEq(t, `{"ok":true}`, string(out.Data))
+	require.Len(t, self.seen(), 5)
+}
+
+// A failure that is cut has no beginning of a secret at its end.
+func TestPollingCutsNoSecret(t *testing.T) {
+	t.Parallel()
+	long := "sk-" + strings.Repeat("A", 40)
+	for name, answer := range map[string][]string{
+		"no id":    {`{"a":"%s","seen":"%s"}`},
+		"failed":   {`{"id":"x"}`, `{"status":"failed","a":"%s","seen":"%s"}`},
+		"a reason": {`{"id":"x"}`, `{"status":"failed","error":"%s%s"}`},
+	} {
+		for _, before := range []int{470, 480, 1430, 1450, 1470} {
+			last := len(answer) - 1
+			bodies := append(answer[:last:last], fmt.Sprintf(answer[last], strings.Repeat("x", before), long))
+			u := serve(t, answers(bodies...))
+			in := invocation(t, u, toolset.Method{Endpoint: "/go", Adapter: toolset.Adapter{Polling: &toolset.Polling{StatusURL: "/{id}"}}}, `{}`)
+			in.Credential = toolset.Credential{Type: toolset.Bearer, Value: toolset.Secret(long)}
+			out := execute(t, executor(t, &waits{}), in)
+			require.NotNil(t, out.Failure, name)
+			require.NotContains(t, out.Failure.Message, "AAA", "%s, after %d bytes", name, before)
+		}
+	}
+}
+
+// A wait that ends says why the last question got no answer.
+func TestPollingSaysWhatFailedLast(t *testing.T) {
+	t.Parallel()
+	u := serve(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n > 1 {
+			panic(http.ErrAbortHandler)
+		}
+		answers(`{"id":"x"}`)(w, r, n)
+	})
+	out := execute(t, executor(t, &waits{}), invocation(t, u, toolset.Method{Endpoint: "/go", Adapter: toolset.Adapter{Polling: &toolset.Polling{StatusURL: "/{id}", MaxWaitSeconds: 5}}}, `{}`))
+	require.Equal(t, "POLLING_TIMEOUT", out.Failure.Code)
+	require.Contains(t, out.Failure.Message, "The last question about it failed: CONNECTION_BROKEN")
 }
