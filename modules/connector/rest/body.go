@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"slices"
+	"strings"
 
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
@@ -147,11 +148,12 @@ func writePart(w *multipart.Writer, field, kind string, v any) error {
 	if kind == "" {
 		kind = f.Type
 	}
-	disposition := map[string]string{"name": field}
-	if f.Name != "" {
-		disposition["filename"] = f.Name
+	// In UTF-8: forms have no other way to write a name (RFC 7578, section 4.2).
+	disposition := multipart.FileContentDisposition(field, f.Name)
+	if f.Name == "" {
+		disposition = strings.TrimSuffix(disposition, `; filename=""`)
 	}
-	part, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {mime.FormatMediaType("form-data", disposition)}, "Content-Type": {kind}})
+	part, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {kind}})
 	if err == nil {
 		_, err = part.Write(f.Content)
 	}

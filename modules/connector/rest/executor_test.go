@@ -227,6 +227,16 @@ func TestFilesAsArguments(t *testing.T) {
 	require.JSONEq(t, `{"image":"iVBORw=="}`, u.seen()[0].body)
 }
 
+// Forms have no other way to write a name: RFC 7578, section 4.2.
+func TestNamesOfFilesInFormsAreUTF8(t *testing.T) {
+	t.Parallel()
+	u := serve(t, answerJSON(`{}`))
+	in := invocation(t, u, toolset.Method{Endpoint: "/", Adapter: toolset.Adapter{UseFormData: true}}, `{}`)
+	in.Arguments["file"] = resource.File{Name: "Müller \"1\".pdf", Type: "application/pdf", Content: []byte("%PDF")}
+	require.Nil(t, execute(t, executor(t, nil), in).Failure)
+	require.Contains(t, u.seen()[0].body, `Content-Disposition: form-data; name="file"; filename="Müller \"1\".pdf"`+"\r\n")
+}
+
 func TestPathsCannotBeLeft(t *testing.T) {
 	t.Parallel()
 	u := serve(t, answerJSON(`{}`))
@@ -365,6 +375,30 @@ func TestAnswers(t *testing.T) {
 			require.Contains(t, out.Failure.Message, c.message)
 			require.LessOrEqual(t, len(out.Failure.Message), 2200)
 		})
+	}
+}
+
+// What stands under extensions is the server's own: no form of it hides what was done.
+func TestExtensionsOfGraphQLHaveAnyForm(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"data":{"add":{"id":1}},"extensions":{"cost":12}}`:                                "",
+		`{"data":{"add":{"id":1}},"extensions":{"cost":{"throttleStatus":"ok"}}}`:           "",
+		`{"data":{"add":{"id":1}},"extensions":[]}`:                                         "",
+		`{"data":null,"errors":[{"message":"slow down","extensions":{"code":429}}]}`:        "GRAPHQL_ERROR",
+		`{"errors":[{"message":"slow down","extensions":{"code":429,"type":"THROTTLED"}}]}`: "RATE_LIMIT_ERROR",
+		`{"errors":[{"message":"no","extensions":"FORBIDDEN","type":"FORBIDDEN"}]}`:         "FORBIDDEN",
+	} {
+		out := execute(t, executor(t, nil), invocation(t, serve(t, answerJSON(body)), toolset.Method{
+			Endpoint: "/graphql", Adapter: toolset.Adapter{GraphQL: &toolset.GraphQL{Query: "mutation add { add { id } }", Root: "add"}},
+		}, `{}`))
+		if want == "" {
+			require.Nil(t, out.Failure, body)
+			require.JSONEq(t, `{"id":1}`, string(out.Data), body)
+			continue
+		}
+		require.NotNil(t, out.Failure, body)
+		require.Equal(t, want, out.Failure.Code, body)
 	}
 }
 
