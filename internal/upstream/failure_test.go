@@ -90,3 +90,12 @@ func TestTooLargeSaysHowLarge(t *testing.T) {
 	require.Contains(t, upstream.TooLarge(11, 10).Message, "The result has 11 bytes, more than 10, the most")
 	require.Contains(t, upstream.TooLarge(-1, 10).Message, "The result has more than 10 bytes, the most")
 }
+
+// Upstreams write JSON in the ways of their languages.
+func TestSecretsAreKnownInEveryForm(t *testing.T) {
+	t.Parallel()
+	s := upstream.Hide(`abc/def+"ghi"==`)
+	for _, form := range []string{`abc/def+"ghi"==`, `abc\/def+\"ghi\"==`, `abc/def\u002B\u0022ghi\u0022==`, `abc/def+\"ghi\"==`, `abc%2Fdef%2B%22ghi%22%3D%3D`} {
+		require.Equal(t, `{"key":"[redacted]"}`, string(s.Redact([]byte(`{"key":"`+form+`"}`))), form)
+	}
+}

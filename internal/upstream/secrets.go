@@ -3,8 +3,11 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // Secrets are the forms of credentials that must not come back, should an
@@ -24,12 +27,38 @@ func Hide(texts ...string) Secrets {
 		if len(text) < minSecret {
 			continue
 		}
-		forms = append(forms, text, url.QueryEscape(text), url.PathEscape(text))
+		found := []string{text, url.QueryEscape(text), url.PathEscape(text), slashed(text), dotNET(text)}
 		if quoted, err := json.Marshal(text); err == nil {
-			forms = append(forms, strings.Trim(string(quoted), `"`))
+			found = append(found, strings.Trim(string(quoted), `"`))
+		}
+		for _, form := range found {
+			if !slices.Contains(forms, form) {
+				forms = append(forms, form)
+			}
 		}
 	}
 	return forms
+}
+
+// slashed is text in JSON as PHP writes it.
+func slashed(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `/`, `\/`).Replace(text)
+}
+
+// dotNET is text in JSON as .NET writes it.
+func dotNET(text string) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		switch {
+		case unit == '\\':
+			b.WriteString(`\\`)
+		case unit < ' ' || unit > '~' || strings.ContainsRune("\"&'+<>`", rune(unit)):
+			fmt.Fprintf(&b, `\u%04X`, unit)
+		default:
+			b.WriteByte(byte(unit))
+		}
+	}
+	return b.String()
 }
 
 // Redact takes the secrets out of a body. One without them is returned as it
