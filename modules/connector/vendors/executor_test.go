@@ -332,3 +332,41 @@ func TestNotionRateLimits(t *testing.T) {
 	b.fails("create_comment", `{"pageId":"x","comment":"y"}`, "RATE_LIMIT_ERROR", "Slow down. Try again after 1s.")
 	require.Len(t, vendor.Requests("POST", "/v1/comments"), 1)
 }
+
+// A page that was made is named, since another call makes another one.
+func TestNotionSaysWhatItMade(t *testing.T) {
+	t.Parallel()
+	vendor := vendorstest.Notion(t)
+	b := start(t, "notion", map[string]string{"baseUrl": vendor.URL})
+	vendor.Fail(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return r.Method == http.MethodPatch
+	})
+	out := b.run("create_page", `{"parentId":"`+vendorstest.NotionPage+`","title":"Plan","content":"`+strings.Repeat(`line\n`, 120)+`"}`)
+	require.Equal(t, "RATE_LIMIT_ERROR", out.Failure.Code)
+	require.Contains(t, out.Failure.Message, "was made, with the first 100 of 120 blocks")
+	require.NotContains(t, out.Failure.Message, "Try again")
+}
+
+// A copy is whole, or none is made.
+func TestNotionCopiesNoPart(t *testing.T) {
+	t.Parallel()
+	vendor := vendorstest.Notion(t)
+	b := start(t, "notion", map[string]string{"baseUrl": vendor.URL})
+	vendor.Fail(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/toggle/children"):
+			io.WriteString(w, `{"results":[`+strings.Repeat(`{"type":"divider","divider":{}},`, 100)+`{"type":"divider","divider":{}}]}`)
+		case strings.HasSuffix(r.URL.Path, "/children"):
+			io.WriteString(w, `{"results":[{"id":"toggle","type":"toggle","has_children":true,"toggle":{}}]}`)
+		default:
+			return false
+		}
+		return true
+	})
+	b.fails("duplicate_page", `{"pageId":"`+vendorstest.NotionPage+`","parentId":"`+vendorstest.NotionPage+`"}`, "INVALID_ARGUMENTS", "has 101 blocks below it")
+	require.Empty(t, vendor.Requests("POST", "/v1/pages"))
+}

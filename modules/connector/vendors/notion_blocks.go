@@ -48,14 +48,15 @@ func blocksOf(content string) []any {
 }
 
 // appendAll adds blocks at the end of a page or block, as many requests as that
-// takes.
-func (s notionCall) appendAll(id string, blocks []any) error {
+// takes. It returns how many are there.
+func (s notionCall) appendAll(id string, blocks []any) (written int, err error) {
 	for some := range slices.Chunk(blocks, maxChildren) {
 		if _, err := s.send(http.MethodPatch, at("blocks", id, "children"), object{"children": some}); err != nil {
-			return err
+			return written, err
 		}
+		written += len(some)
 	}
-	return nil
+	return written, nil
 }
 
 func (s notionCall) appendBlock(in notionInput) (object, error) {
@@ -63,7 +64,8 @@ func (s notionCall) appendBlock(in notionInput) (object, error) {
 	if len(blocks) == 0 {
 		return nil, refuse("content: is empty")
 	}
-	return answer("Blocks appended.", s.appendAll(in.ParentID, blocks), "blocks", len(blocks))
+	_, err := s.appendAll(in.ParentID, blocks)
+	return answer("Blocks appended.", err, "blocks", len(blocks))
 }
 
 func (s notionCall) retrieveBlock(in notionInput) (object, error) {
@@ -130,8 +132,11 @@ func (s notionCall) copyBlocks(id string, depth int, left *int) ([]any, error) {
 			if err != nil {
 				return nil, err
 			}
+			if len(below) > maxChildren {
+				return nil, refuse("a block of the page has %d blocks below it; a copy can have %d, and nothing was made", len(below), maxChildren)
+			}
 			if len(below) > 0 {
-				content["children"] = below[:min(len(below), maxChildren)]
+				content["children"] = below
 			}
 		}
 		blocks = append(blocks, object{"object": "block", "type": kind, kind: content})

@@ -1,9 +1,13 @@
 package vendors
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
+
+	"github.com/portico-run/portico/modules/tool"
 )
 
 func (s notionCall) retrievePage(in notionInput) (object, error) {
@@ -66,10 +70,22 @@ func (s notionCall) makePage(parent, properties object, in notionInput) (object,
 		return nil, err
 	}
 	id, _ := page["id"].(string)
-	if err := s.appendAll(id, blocks[len(first):]); err != nil {
-		return nil, err
+	if written, err := s.appendAll(id, blocks[len(first):]); err != nil {
+		return nil, halfWritten(err, id, len(first)+written, len(blocks))
 	}
 	return answer("Page created.", nil, "pageId", id, "url", page["url"], "page", page)
+}
+
+// halfWritten is the failure of a page that was made without all of its blocks.
+func halfWritten(err error, id string, written, all int) error {
+	f, ok := errors.AsType[*tool.Failure](err)
+	if !ok {
+		return err
+	}
+	reason, _, _ := strings.Cut(f.Message, " Try again after ") // which is wrong of the whole call
+	return &tool.Failure{Code: f.Code, Data: f.Data, Message: fmt.Sprintf(
+		"The page %s was made, with the first %d of %d blocks. Another call makes another page: append the rest to this one, or delete it. Notion: %s", id, written, all, reason,
+	)}
 }
 
 func (s notionCall) updatePage(in notionInput) (object, error) {
@@ -156,8 +172,8 @@ func (s notionCall) duplicatePage(in notionInput) (object, error) {
 		return nil, err
 	}
 	id, _ := made["pageId"].(string)
-	if err := s.appendAll(id, blocks); err != nil {
-		return nil, err
+	if written, err := s.appendAll(id, blocks); err != nil {
+		return nil, halfWritten(err, id, written, len(blocks))
 	}
 	return answer("Page duplicated.", nil, "pageId", id, "url", made["url"], "page", made["page"], "blocks", maxCopied-left)
 }
