@@ -282,6 +282,20 @@ func TestCredentials(t *testing.T) {
 	require.Equal(t, "/x?a=1&b=2&key=a%26b", u.seen()[0].uri)
 }
 
+// A file that can be read as text has no secret in it; one that cannot stays as it is.
+func TestFilesRepeatNoSecret(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{"key: " + secret: "key: [redacted]", "\xff" + secret: "\xff" + secret} {
+		u := serve(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			io.WriteString(w, content)
+		})
+		in := invocation(t, u, toolset.Method{Endpoint: "/"}, `{}`)
+		in.Credential = toolset.Credential{Type: toolset.Bearer, Value: secret}
+		require.Equal(t, want, string(execute(t, executor(t, nil), in).File.Content))
+	}
+}
+
 // What asks for the key is the toolset's file, and never an argument.
 func TestArgumentsDoNotPlaceTheCredential(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func outcome(r upstream.Response, s upstream.Secrets) tool.Outcome {
 	case json.Valid(body) && (untyped || isJSON(kind)):
 		return tool.Outcome{Data: body}
 	case untyped && !utf8.Valid(body):
-		return file(r, "")
+		return file(r, body, "")
 	case untyped, isText(kind) && !isJSON(kind):
 		return tool.Outcome{Data: quoted(body)}
 	case isJSON(kind):
@@ -37,7 +37,7 @@ func outcome(r upstream.Response, s upstream.Secrets) tool.Outcome {
 			Message: "The upstream answered with JSON that is not valid. Upstream response: " + upstream.Quote(body),
 		})
 	}
-	return file(r, kind)
+	return file(r, body, kind)
 }
 
 // quoted is text as a JSON string, with U+FFFD for what is not UTF-8. It takes
@@ -83,7 +83,11 @@ func mediaOf(declared string) string {
 	return kind
 }
 
-// file is an answer that is neither JSON nor text, byte for byte.
-func file(r upstream.Response, kind string) tool.Outcome {
-	return tool.Outcome{File: &resource.File{Type: kind, Content: r.Body}}
+// file is an answer that is neither JSON nor text: body, which has no secrets, where
+// it can be read as text, and byte for byte otherwise.
+func file(r upstream.Response, body []byte, kind string) tool.Outcome {
+	if !utf8.Valid(r.Body) {
+		body = r.Body
+	}
+	return tool.Outcome{File: &resource.File{Type: kind, Content: body}}
 }
