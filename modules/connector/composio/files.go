@@ -27,8 +27,7 @@ type Upload struct {
 	Egress []netip.Prefix
 }
 
-// Upload stores a file and returns what tools call it. Where that fails, no tool was
-// called.
+// Upload stores a file, before a tool is called, and returns what tools call it.
 func (c *Client) Upload(ctx context.Context, u Upload) (File, error) {
 	f, err := c.store(ctx, u)
 	if failed, ok := errors.AsType[*upstream.Failure](err); ok {

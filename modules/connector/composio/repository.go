@@ -70,8 +70,7 @@ func (repository) saveConnection(tx database.Tx, row connectionRow) error {
 }
 
 // claimConnection writes a connection that is being made, unless another caller
-// has claimed it after a moment. Exactly one caller gets true. A connection that was
-// deleted with its toolset is made again, whatever it was.
+// has claimed it after a moment. Exactly one caller gets true. A deleted one is free.
 func (repository) claimConnection(tx database.Tx, row connectionRow, since time.Time) (mine bool, err error) {
 	q := database.Unscoped(tx.Handle).Clauses(onConnection(clause.OnConflict{DoNothing: true})).Create(&row)
 	if q.Error != nil || q.RowsAffected == 1 {
