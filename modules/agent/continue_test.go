@@ -121,3 +121,21 @@ func TestHowARunEndedOutlivesItsProcess(t *testing.T) {
 	require.Equal(t, []string{"It cannot be done."}, got.Errors)
 	require.Len(t, s.Model.Requests(), 1)
 }
+
+// What the user is told of a request is in the record of the run also where its process
+// is gone before the model has answered.
+func TestNotesOutliveTheirProcess(t *testing.T) {
+	t.Parallel()
+	for _, d := range databasetest.Of(t) {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			s := agenttest.Serve(t, "- delay: 2s\n  output: [{text: Fine.}]\n", "PTC_MODE=off", "DATABASE_URL="+databasetest.URL(t, d))
+			r, err := s.Agents.Service.Invoke(t.Context(), s.User, agent.Request{Query: "Go", Notes: []string{"Toolset x is left out."}})
+			require.NoError(t, err)
+			s.Agents.Service.Abandon()
+			got := ends(t, s, r.ResultID)
+			require.Equal(t, run.Done, got.Status, "%v", got.Errors)
+			require.Equal(t, []string{"Toolset x is left out."}, got.Warnings)
+		})
+	}
+}

@@ -49,7 +49,7 @@ type Request struct {
 	Input json.RawMessage `json:"-"`
 	Asked run.Asked       `json:"-"`
 	// Notes are what the user is told at the beginning, as warnings.
-	Notes []string `json:"-"`
+	Notes []string `json:",omitempty"`
 }
 
 // Code is what a request says about programmatic tool calling.
