@@ -299,3 +299,16 @@ func TestARunStopsAtItsSpendingLimit(t *testing.T) {
 	require.Contains(t, r.Errors[0], "the run was stopped: ")
 	require.Len(t, s.Model.Requests(), 1)
 }
+
+// An answer in which the model refuses is paid for as any other.
+func TestRefusalsArePaidFor(t *testing.T) {
+	t.Parallel()
+	s := agenttest.Serve(t, "- output: [{text: No.}]\n  incomplete: refusal\n  usage: {input: 1000000, output: 0}\n",
+		"MODEL_PROTOCOL=messages", "MODEL_INPUT_PRICE=10", "PTC_MODE=off")
+	r, _ := s.Ask(map[string]any{"query": "Go", "resultId": "ar-refused"})
+	require.Equal(t, run.Failed, r.Status)
+	require.Contains(t, r.Errors[0], "(refusal)")
+	_, usage := s.Send("GET", "/v1/credit/usage", nil)
+	require.Equal(t, 1, strings.Count(usage, "ar-refused"), usage)
+	require.Contains(t, usage, `"amount":10`)
+}

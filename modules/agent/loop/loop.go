@@ -224,7 +224,7 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 	}, t.loop.Observer.Delta)
 	t.Requests++
 	t.Usage.Add(r.Usage)
-	if err != nil {
+	if err != nil && r.Ended != model.Refused {
 		return nil, err
 	}
 	t.Model = r.Model
@@ -236,6 +236,9 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 	case observed != nil:
 		t.refuse(ctx, calls, "not executed: the answer could not be recorded")
 		return nil, observed
+	case err != nil: // a refusal, which is an answer that its provider charges
+		t.refuse(ctx, calls, "not executed: the model refused to answer")
+		return nil, err
 	case r.Incomplete != nil:
 		t.refuse(ctx, calls, "not executed: the answer that asks for it was cut")
 		return nil, fmt.Errorf("%w: %s (%s)", ErrCut, r.Incomplete.Reason, t.numbers())
