@@ -53,7 +53,10 @@ func (t *turn) answer(ctx context.Context, calls []model.Call, choice model.Choi
 	for i, c := range calls {
 		t.put(c.ID, outputs[i])
 	}
-	if t.stopped != nil && !t.ended {
+	switch {
+	case t.ended:
+		return nil
+	case t.stopped != nil:
 		return t.stopped
 	}
 	return context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,6 +99,21 @@ func TestLimitsHoldBesideAnEnd(t *testing.T) {
 			consistent(t, o.History)
 		})
 	}
+}
+
+// A turn that a call has ended is ended, although its time was over with that.
+func TestTheEndIsNotTooLate(t *testing.T) {
+	t.Parallel()
+	last := tool("last", func(ctx context.Context, _ loop.Call) (string, error) {
+		<-ctx.Done()
+		return "The answer.", nil
+	})
+	last.Ends = true
+	s := set(t, "- output: [{call: {name: last, arguments: {n: 1}}}]", last)
+	s.Limits.Wall = 300 * time.Millisecond
+	o, err := s.Turn(t.Context(), nil, "Go")
+	require.NoError(t, err)
+	require.Equal(t, "The answer.", o.Text)
 }
 
 // A call that ended the turn in another process has ended it: the model is not asked
