@@ -137,12 +137,13 @@ func (l *Loop) Turn(ctx context.Context, history []model.Item, message string) (
 	defer cancel()
 	t := turn{loop: l, limits: limits, begin: begin, system: l.System, tools: l.Tools}
 	t.History = append(append(t.History, history...), model.User(message))
-	return t.end(ctx, t.run(ctx))
+	return t.end(t.run(ctx))
 }
 
-// end is how the turn ended.
-func (t *turn) end(ctx context.Context, err error) (Outcome, error) {
-	if errors.Is(context.Cause(ctx), errWall) && err != nil {
+// end is how the turn ended. What failed for another reason than the time is that, also
+// when the time is over: the run may go on in another process.
+func (t *turn) end(err error) (Outcome, error) {
+	if errors.Is(err, errWall) {
 		err = fmt.Errorf("%w: it took %s, the limit is %s (%s)", ErrLimit, time.Since(t.begin).Round(time.Millisecond), t.limits.Wall, t.numbers())
 	}
 	return t.Outcome, err
@@ -224,6 +225,9 @@ func (t *turn) ask(ctx context.Context, choice model.Choice) ([]model.Call, erro
 	}, t.loop.Observer.Delta)
 	t.Requests++
 	t.Usage.Add(r.Usage)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil && r.Ended != model.Refused {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (l *Loop) Continue(ctx context.Context, history []model.Item, last Step, ea
 	if err == nil && !t.ended {
 		err = t.run(ctx)
 	}
-	return t.end(ctx, err)
+	return t.end(err)
 }
 
 // keep lets the answer that came last be kept, with what came before it.

@@ -96,6 +96,36 @@ func TestAnAnswerThatIsNotKept(t *testing.T) {
 	consistent(t, o.History)
 }
 
+// A turn that another process goes on with is left, also when its time is over.
+func TestATurnIsLeftAtTheEndOfItsTime(t *testing.T) {
+	t.Parallel()
+	taken := errors.New("another process has the turn")
+	for name, c := range map[string]struct {
+		call, keep, want error
+	}{
+		"by a call": {loop.ErrLeft, nil, loop.ErrLeft},
+		"by a step": {nil, taken, taken},
+		"not":       {nil, nil, loop.ErrLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := set(t, "- output: [{call: {name: waits}}]", tool("waits", func(ctx context.Context, _ loop.Call) (string, error) {
+				<-ctx.Done()
+				return "", c.call
+			}))
+			s.Limits.Wall = 300 * time.Millisecond
+			s.Keep = func(ctx context.Context, _ loop.Step) error {
+				if c.keep != nil {
+					<-ctx.Done()
+				}
+				return c.keep
+			}
+			_, err := s.Turn(t.Context(), nil, "Go")
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+}
+
 // The limits of a turn count what came before.
 func TestLimitsHoldForTheWholeTurn(t *testing.T) {
 	t.Parallel()
