@@ -109,7 +109,7 @@ func (repository) clear(tx database.Tx, model any, resultID string) error {
 // allowed for it, and what was kept of its turns.
 func (repository) delete(tx database.Tx, uid, resultID string) error {
 	for _, table := range []string{"approvals", "approval_permissions", "agent_turns"} {
-		if err := database.Unscoped(tx.Handle).Exec("DELETE FROM "+table+" WHERE uid = ? AND result_id = ?", uid, resultID).Error; err != nil {
+		if err := database.Scoped(tx.Handle, uid).Table(table).Where("result_id = ?", resultID).Delete(&runRow{}).Error; err != nil {
 			return err
 		}
 	}
