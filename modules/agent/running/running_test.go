@@ -26,10 +26,10 @@ func TestTheFirstCauseCounts(t *testing.T) {
 	runs.Forget(r)
 	require.False(t, runs.Cancel(r, first))
 	for _, leave := range []func(){runs.Abandon, func() { require.NoError(t, runs.Stop(t.Context())) }} {
-		work = runs.Add(t.Context(), r)
+		left := runs.Add(t.Context(), r)
 		leave()
 		require.False(t, runs.Cancel(r, first))
-		require.Equal(t, running.ErrStopped, context.Cause(work))
+		require.Equal(t, running.ErrStopped, context.Cause(left))
 		runs.Forget(r)
 	}
 }
