@@ -384,7 +384,7 @@ func TestErrorsOfTools(t *testing.T) {
 func TestLargeCalls(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
-	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_MAX_RESULT=2MiB", "CODEAPI_MAX_STATE=4MiB")
+	s := serve(t, databasetest.URL(t, database.SQLite), "CODEAPI_MAX_RESULT=2MiB", "CODEAPI_MAX_STATE=8MiB")
 	e := s.code("/exec/programmatic", map[string]any{"code": "r = await ask(t='ä' * (1 << 20))\nprint(len(r['input']['t']), r['input']['t'] == 'ä' * (1 << 20))", "tools": tools("ask")})
 	require.Len(t, []rune(e.ToolCalls[0].Input["t"].(string)), 1<<20)
 	big := results(e)
