@@ -116,7 +116,7 @@ func checkURL(u *url.URL) error {
 // request carried for one origin does not go to another.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return fmt.Errorf("%w: %w than %d", ErrRefused, ErrRedirects, maxRedirects)
+		return fmt.Errorf("%w: %w", ErrRefused, ErrRedirects)
 	}
 	if err := checkURL(next.URL); err != nil {
 		return err
@@ -151,7 +151,7 @@ var ErrRefused = errors.New("not allowed")
 
 // Why a redirect is refused that leads where the rules allow. Both are ErrRefused.
 var (
-	ErrRedirects     = errors.New("more redirects")
+	ErrRedirects     = fmt.Errorf("more than %d redirects", maxRedirects)
 	ErrBodyElsewhere = errors.New("a redirect would send the request's body to another origin")
 )
 
