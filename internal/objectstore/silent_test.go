@@ -15,7 +15,7 @@ import (
 
 // silent is a store whose server sends a head and a piece of an object, where it
 // is asked for one named "begun", and nothing else.
-func silent(t *testing.T) *objectstore.S3 {
+func silent(t *testing.T, patience time.Duration) *objectstore.S3 {
 	t.Helper()
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func silent(t *testing.T) *objectstore.S3 {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(over) })
 	s, err := objectstore.NewS3(t.Context(), objectstore.S3Config{
-		Endpoint: server.URL, Region: "here", Bucket: "b", AccessKey: "k", SecretKey: "s", PathStyle: true, Patience: 50 * time.Millisecond,
+		Endpoint: server.URL, Region: "here", Bucket: "b", AccessKey: "k", SecretKey: "s", PathStyle: true, Patience: patience,
 	})
 	require.NoError(t, err)
 	return s
@@ -37,7 +37,7 @@ func silent(t *testing.T) *objectstore.S3 {
 
 func TestAServerThatDoesNotAnswerHoldsNobody(t *testing.T) {
 	t.Parallel()
-	s := silent(t)
+	s := silent(t, 50*time.Millisecond)
 	_, missing := s.Get(t.Context(), "a", 0)
 	_, listed := s.List(t.Context(), "a")
 	for name, err := range map[string]error{
@@ -49,7 +49,7 @@ func TestAServerThatDoesNotAnswerHoldsNobody(t *testing.T) {
 
 func TestAnObjectThatBreaksOffHoldsNobody(t *testing.T) {
 	t.Parallel()
-	body, err := silent(t).Get(t.Context(), "begun", 0)
+	body, err := silent(t, 3*time.Second).Get(t.Context(), "begun", 0)
 	require.NoError(t, err)
 	got, err := io.ReadAll(body)
 	require.ErrorContains(t, err, "the object storage does not answer")

@@ -48,7 +48,7 @@ var (
 	ErrJoined       = errs.New(errs.Conflict, "This user is another person elsewhere already.")
 	ErrBadEmail     = errs.New(errs.Invalid, "This is no e-mail address.")
 	ErrBadUser      = errs.New(errs.Invalid, "A user's name has 1 to 64 letters, digits, dots, dashes or underscores.")
-	ErrBadKeyName   = errs.Newf(errs.Invalid, "An API key's name has 1 to %d characters, not spaces only, and no NUL.", maxKeyName)
+	ErrBadKeyName   = errs.Newf(errs.Invalid, "An API key's name has 1 to %d characters.", maxKeyName)
 	ErrBadScope     = errs.New(errs.Invalid, "A scope is read, run or tools.").Do("Leave scopes out for a key that may do everything.")
 	ErrBadKeyDays   = errs.Newf(errs.Invalid, "expiresInDays is a number from 0 (never) to %d.", maxKeyDays)
 )
