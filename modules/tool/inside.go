@@ -17,8 +17,9 @@ func Inside(ctx context.Context) context.Context { return context.WithValue(ctx,
 type pauseKey struct{}
 
 // Pause stops the clock of the program that makes a call and gives its turn of the
-// sandbox to others, while the call waits for a person, or for a turn of its own. It returns an error where no more programs may wait. resume waits until
-// the program may run on, or ctx ends.
+// sandbox to others, while the call waits for a person, or for a turn of its own. It
+// returns an error where no more programs may wait. resume waits until the program may
+// run on, or ctx ends.
 type Pause func(ctx context.Context) (resume func(ctx context.Context) error, err error)
 
 // Pausing gives the calls of a program what stops its clock.
