@@ -125,18 +125,26 @@ func (s *scanner) literal() []byte {
 	first := s.peek()
 	begin := s.at
 	if first == '"' {
-		for s.at++; s.data[s.at] != '"'; s.at++ {
-			if s.data[s.at] == '\\' {
+		for s.at++; ; s.at++ {
+			s.at += bytes.IndexByte(s.data[s.at:], '"')
+			if !escaped(s.data[begin:s.at]) {
 				s.at++
+				return s.data[begin:s.at]
 			}
 		}
-		s.at++
-		return s.data[begin:s.at]
 	}
 	for s.at < len(s.data) && bytes.IndexByte([]byte(" \t\r\n,:]}"), s.data[s.at]) < 0 {
 		s.at++
 	}
 	return s.data[begin:s.at]
+}
+
+// escaped reports whether what follows the beginning of a string is escaped.
+func escaped(begin []byte) (odd bool) {
+	for at := len(begin) - 1; begin[at] == '\\'; at-- {
+		odd = !odd
+	}
+	return odd
 }
 
 // skip passes a value, or a member with its name.

@@ -60,7 +60,7 @@ func largeResults(t *testing.T) (dir, sum string) {
 	dir = t.TempDir()
 	file := fmt.Sprintf("{key: large, name: Large, domain: %q, egress: {allow: [127.0.0.0/8]}, billing: {rows: 0, most: 0, more: 0, endless: 0}, methods: [", upstream.URL)
 	for _, name := range []string{"rows", "most", "more", "endless"} {
-		file += fmt.Sprintf("{name: %s, method: GET, endpoint: /%s, request: {type: object}},", name, name)
+		file += fmt.Sprintf("{name: %s, method: GET, endpoint: /%s, adapter: {timeout: 120000}, request: {type: object}},", name, name)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "large.yaml"), []byte(file+"]}\n"), 0o600))
 	return dir, hex.EncodeToString(hash[:])
