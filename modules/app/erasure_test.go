@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -107,8 +108,19 @@ func TestAnErasedUserIsNowhere(t *testing.T) {
 		require.Equal(t, 409, s.send(s.key, "DELETE", "/v1/admin/users/"+s.first().UID, nil).status)
 		require.Equal(t, 403, s.send(bens, "DELETE", "/v1/admin/users/"+anna, nil).status)
 		require.Equal(t, 404, s.send(s.key, "DELETE", "/v1/admin/users/u-nobody", nil).status)
+		// Programs of hers go on: one that is paused, and one that leaves a file when she
+		// is gone.
+		leaves := map[string]any{"lang": "py", "code": "import time\ntime.sleep(8)\nopen('" + hers + ".txt', 'w').write('" + hers + "')"}
+		require.Equal(t, "tool_call_required", s.codeAs(key, "/exec/programmatic", map[string]any{"code": "await ask()", "tools": tools("ask")}).Status)
+		late := make(chan ended, 1)
+		go func() { late <- s.codeAs(key, "/exec", leaves) }()
+		require.Eventually(t, func() bool { return s.app.Engine.Stats().Running == 1 }, time.Minute, time.Millisecond)
 		a := s.send(s.key, "DELETE", "/v1/admin/users/"+anna, nil)
 		require.Equal(t, 200, a.status, a.raw)
+		end := <-late
+		require.Equal(t, 200, end.code)
+		require.Empty(t, end.Files)
+		require.Contains(t, end.Stderr, "The user is disabled")
 
 		require.Equal(t, 401, s.send(key, "GET", "/v1/action/list", nil).status)
 		require.Empty(t, columnsWith(t, s.app.DB, hers))

@@ -65,12 +65,6 @@ func (r row) file() File {
 	return f
 }
 
-// lock keeps other changes of the user's files out until the transaction ends.
-func (repository) lock(tx database.Tx, uid string) error {
-	var found struct{ UID string }
-	return database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&found).Error
-}
-
 // used is how many bytes the user's files take.
 func (repository) used(h database.Handle, uid string) (int64, error) {
 	var sum int64

@@ -39,6 +39,32 @@ func TestCallersLeaveWhileContentIsStored(t *testing.T) {
 	})
 }
 
+// Nothing is stored any more for a user who is disabled, as one is who is being erased:
+// neither what begins then, nor what had begun before.
+func TestNothingIsStoredForUsersWhoAreDisabled(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db)
+		f.save(t, anna, "old.txt", "old", false)
+		disabled := func(at any) {
+			require.NoError(t, db.InTx(context.Background(), func(tx database.Tx) error {
+				return database.Unscoped(tx.Handle).Exec("UPDATE users SET disabled_at = ? WHERE uid = ?", at, anna.UID).Error
+			}))
+		}
+		f.objects.put = func() { disabled(f.now) }
+		for _, name := range []string{"new.txt", "old.txt"} {
+			_, err := f.put(t.Context(), name, "late", true)
+			require.ErrorIs(t, err, database.ErrDisabled, name)
+		}
+		f.objects.put = nil
+		require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error { return f.Room(tx, anna.UID, 0) }), database.ErrDisabled)
+		disabled(nil)
+		f.now = f.now.Add(2 * time.Hour)
+		f.save(t, anna, "next.txt", "x", false)
+		f.agree(t, db, 2)
+	})
+}
+
 // Content that could not be recorded is nobody's: a file that was to be replaced is as
 // it was, and the content goes once its reservation has expired.
 func TestContentThatCouldNotBeRecordedGoes(t *testing.T) {

@@ -368,3 +368,17 @@ func TestUsersLeaveNothingBehind(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is stored any more for a user who is disabled, as one is who is being erased.
+func TestNothingIsStoredForUsersWhoAreDisabled(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := setup(t, db, false)
+		require.NoError(t, db.InTx(t.Context(), func(tx database.Tx) error {
+			return database.Unscoped(tx.Handle).Exec("UPDATE users SET disabled_at = ? WHERE uid = ?", database.Now(), anna.UID).Error
+		}))
+		_, err := f.Add(t.Context(), knowledge.Of(anna), knowledge.Addition{Collection: "notes", Source: text("a.md", "late")})
+		require.ErrorIs(t, err, database.ErrDisabled)
+		f.add(t, knowledge.Of(ben), "notes", "a.md", "in time")
+	})
+}

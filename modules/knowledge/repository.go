@@ -141,12 +141,6 @@ func (r repository) sweep(tx database.Tx, pk int64) error {
 	return err
 }
 
-// lock keeps other changes of what the user has out until the transaction ends.
-func (repository) lock(tx database.Tx, uid string) error {
-	var found struct{ UID string }
-	return database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&found).Error
-}
-
 // sums is what collections hold.
 type sums struct {
 	CollectionPK               int64

@@ -68,7 +68,7 @@ func (s *Service) Documents(ctx context.Context, o Owner, collection string, pag
 func (s *Service) Remove(ctx context.Context, o Owner, collection, source string) error {
 	return s.deps.DB.InTx(ctx, func(tx database.Tx) error {
 		if !o.shared {
-			if err := s.rows.lock(tx, o.uid); err != nil {
+			if err := database.LockUser(tx, o.uid); err != nil {
 				return err
 			}
 		}

@@ -217,7 +217,7 @@ func (s *Service) store(ctx context.Context, o Owner, a Addition, row documentRo
 	err = s.deps.DB.InTx(ctx, func(tx database.Tx) error {
 		at := s.now()
 		if !o.shared { // the user's row is locked before any of theirs, so that two additions do not both fit
-			if err := s.rows.lock(tx, o.uid); err != nil {
+			if err := database.LockEnabled(tx, o.uid); err != nil {
 				return err
 			}
 			if err := s.room(tx.Handle, o, a, int64(row.Passages), row.Bytes); err != nil {

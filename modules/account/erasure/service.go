@@ -66,7 +66,7 @@ const erased = "user.erase"
 
 // ErrBusy says that something of the user's still goes on.
 var ErrBusy = errs.New(errs.Conflict, "Work of the user has not ended yet.").
-	Do("The user is refused from now on and nothing was erased. Repeat it; a program that is paused ends after CODEAPI_IDLE_MS at the latest.")
+	Do("The user is refused from now on and nothing was erased. Repeat it; a paused program with toolsets ends after CODEAPI_IDLE_MS at the latest.")
 
 // Erase takes everything of a user's away. First no credential of theirs counts, then
 // what goes on is ended, so that nothing is added meanwhile. Whoever is interrupted

@@ -91,6 +91,9 @@ func (s *Service) record(ctx context.Context, e *execution) error {
 	}
 	now := s.now()
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
+		if err := database.LockEnabled(tx, e.who.UID); err != nil {
+			return err
+		}
 		return s.rows.insertExecution(tx, executionRow{
 			ExecutionID: e.id, SessionID: e.work.Session, UID: e.who.UID, Owner: s.settings.Owner, Status: statusOpen,
 			CreatedAt: now, UpdatedAt: now,

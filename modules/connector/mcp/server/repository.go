@@ -103,11 +103,6 @@ func (repository) count(h database.Handle, uid string) (n int64, err error) {
 	return n, database.Scoped(h, uid).Model(&serverRow{}).Where("deleted_at IS NULL").Count(&n).Error
 }
 
-// lockOwner makes changes of one user's servers wait for each other.
-func (repository) lockOwner(tx database.Tx, uid string) error {
-	return database.Lock(database.Scoped(tx.Handle, uid)).Table("users").Select("uid").Take(&struct{ UID string }{}).Error
-}
-
 func (repository) insert(tx database.Tx, row *serverRow) error {
 	return cmp.Or(database.Unscoped(tx.Handle).Create(row).Error, changed(tx, database.Text(row.UID)))
 }

@@ -61,7 +61,7 @@ func (s *Service) fresher(ctx context.Context, owner string, spec Spec, source s
 // room refuses one server too many. Servers of one user are added one after the
 // other.
 func (s *Service) room(tx database.Tx, owner string) error {
-	if err := s.rows.lockOwner(tx, owner); err != nil {
+	if err := database.LockEnabled(tx, owner); err != nil {
 		return err
 	}
 	n, err := s.rows.count(tx.Handle, owner)
