@@ -29,6 +29,8 @@ func (c controller) failure(r execution.Reply) (status int, said string) {
 		said = memoryExceeded
 	case execution.RoundLimit:
 		status, said = http.StatusBadRequest, fmt.Sprintf("Exceeded maximum round trips (%d)", c.settings.Programs.MaxRounds)
+	case execution.Crowded: // no status that clients repeat requests for
+		status, said = http.StatusBadRequest, "Too many programs wait for their tools; the program could not wait for its own"
 	case execution.IdleLimit:
 		status, said = http.StatusBadRequest, execution.ErrTokenExpired.Message
 	case execution.Cancelled:

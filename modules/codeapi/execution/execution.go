@@ -62,7 +62,11 @@ func (s *Service) pause(ctx context.Context, e *execution) (Reply, bool, error) 
 	}
 	if err := e.sandbox.Pause(); err != nil {
 		e.cancel(errCrowded)
-		return Reply{}, false, err
+		<-e.finished
+		if e.reply.Cause == Crowded && e.reply.Made == 0 {
+			return Reply{}, false, err // as if it had not begun
+		}
+		return Reply{}, false, nil
 	}
 	if err := s.record(ctx, e); err != nil {
 		e.cancel(err)

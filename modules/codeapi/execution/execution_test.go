@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
@@ -243,6 +245,57 @@ func TestResultsMustAnswerTheRound(t *testing.T) {
 		require.ErrorIs(t, err, execution.ErrGone)
 		require.Contains(t, detail(err), "It has ended before (completed).")
 	})
+}
+
+// A program that cannot pause is refused where it has made no calls. Where it has
+// made some, its answer says so, also when that is asked for again.
+func TestProgramsThatCannotPauseSayWhatTheyDid(t *testing.T) {
+	t.Parallel()
+	driver := &codeapitest.Driver{}
+	engine := sandbox.New(sandbox.Deps{Driver: driver, MaxConcurrent: 4, MaxPaused: 1, Queue: sandbox.Queue{Timeout: time.Minute}, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, engine.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
+	f := codeapitest.New(t, databasetest.Open(t, database.SQLite, nil), codeapitest.Options{Sandbox: engine})
+	continued, taken := make(chan struct{}), make(chan struct{})
+	driver.Does(func(ctx context.Context, job sandbox.Job) sandbox.Result {
+		codeapitest.Call(ctx, job, `{"calls":[{"name":"ask"}]}`)
+		if job.Code == "twice" {
+			close(continued)
+			<-taken
+			codeapitest.Call(ctx, job, `{"calls":[{"name":"ask"}]}`)
+		}
+		return sandbox.Result{Status: sandbox.Cancelled}
+	})
+	start := func(a actor.Actor, code string) (execution.Reply, error) {
+		return f.Executions.Start(t.Context(), a, execution.ProgramRequest{Code: code, Tools: codeapitest.Tools("ask")})
+	}
+	first, err := start(anna, "twice")
+	require.NoError(t, err)
+	type ended struct {
+		reply execution.Reply
+		err   error
+	}
+	over := make(chan ended, 1)
+	go func() {
+		r, err := f.Executions.Continue(t.Context(), anna, first.Token, codeapitest.Answer(first), "")
+		over <- ended{r, err}
+	}()
+	<-continued
+	second, err := start(codeapitest.Ben(), "once")
+	require.NoError(t, err)
+	require.True(t, second.Paused())
+	close(taken)
+	end := <-over
+	require.NoError(t, end.err)
+	require.Equal(t, execution.Crowded, end.reply.Cause)
+	require.Equal(t, 1, end.reply.Made)
+	require.NotEqual(t, sandbox.FailedUnavailable, end.reply.Cause.Failure())
+	again, err := f.Executions.Continue(t.Context(), anna, first.Token, codeapitest.Answer(first), "")
+	require.NoError(t, err)
+	require.Equal(t, end.reply, again)
+
+	_, err = start(anna, "once")
+	require.Equal(t, errs.RateLimited, errs.CodeOf(err))
 }
 
 // The end of a program is recorded also when its files take too long to store.

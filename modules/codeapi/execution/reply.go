@@ -23,7 +23,8 @@ const (
 	Cancelled    Cause = "cancelled"
 	Disconnected Cause = "disconnected"
 	Stopped      Cause = "stopped"
-	Lost         Cause = "lost" // the sandbox did not take it, or lost it
+	Crowded      Cause = "crowded" // it could not pause again: too many programs were paused
+	Lost         Cause = "lost"    // the sandbox did not take it, or lost it
 )
 
 // Why a program's context ends. Their texts are for logs.
@@ -77,7 +78,7 @@ func (c Cause) Failure() sandbox.Failure {
 		return sandbox.FailedTimeout
 	case MemoryLimit:
 		return sandbox.FailedMemory
-	case Cancelled, Disconnected, IdleLimit:
+	case Cancelled, Disconnected, IdleLimit, Crowded:
 		return sandbox.FailedCancelled
 	case Stopped, Lost:
 		return sandbox.FailedUnavailable
@@ -103,7 +104,7 @@ func cause(ctx context.Context, r sandbox.Result) Cause {
 		return Exited
 	}
 	for is, named := range map[error]Cause{
-		errIdle: IdleLimit, errRounds: RoundLimit, errCancelled: Cancelled, errDisconnected: Disconnected,
+		errIdle: IdleLimit, errRounds: RoundLimit, errCancelled: Cancelled, errDisconnected: Disconnected, errCrowded: Crowded,
 	} {
 		if errors.Is(context.Cause(ctx), is) {
 			return named

@@ -307,6 +307,7 @@ func (s *Service) remember(e *execution, a answer, err error) {
 		e.calls.answered(a)
 		return
 	}
+	<-e.finished // its end is recorded
 	if err == nil {
 		s.lasts.keep(e, a)
 	}
