@@ -213,6 +213,7 @@ func TestFilesInAndOut(t *testing.T) {
 	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	each(t, func(t *testing.T, s *instance) {
+		require.Contains(t, s.upload("/upload", map[string]string{"a": ""}, "id", strings.Repeat("x", 4097)).raw, "A field of the form has more than 4096 bytes")
 		a := s.upload("/upload", map[string]string{"data.csv": "a,b\n1,2\n"}, "kind", "user", "id", "user-1", "entity_id", "old")
 		require.Equal(t, 200, a.status, a.raw)
 		up := a.uploaded(t)

@@ -144,7 +144,10 @@ func (c controller) part(f *form, part *multipart.Part) error {
 	}
 	name, isFile := params["filename"]
 	if !isFile {
-		value, err := io.ReadAll(io.LimitReader(part, maxField))
+		value, err := io.ReadAll(io.LimitReader(part, maxField+1))
+		if len(value) > maxField {
+			return errs.Newf(errs.Invalid, "A field of the form has more than %d bytes.", maxField)
+		}
 		switch params["name"] {
 		case "kind":
 			f.owner.Kind = string(value)

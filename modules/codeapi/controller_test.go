@@ -174,6 +174,7 @@ func TestFilesOverHTTP(t *testing.T) {
 		for want, parts := range map[string][]part{
 			"No file was sent":                      {{"kind", "", "user"}},
 			"kind must be user, agent or skill":     {{"kind", "", "team"}, {"file", "x", ""}},
+			"id must be UTF-8 without NUL":          {{"id", "", "a\x00b"}, {"file", "x", ""}},
 			"read_only must be true or false.":      {{"read_only", "", "perhaps"}, {"file", "x", ""}},
 			"The file is larger than 1024 bytes.":   {{"file", "x", strings.Repeat("x", 1025)}},
 			"The upload is larger than 4096 bytes.": {{"file", "x", strings.Repeat("x", 9000)}},

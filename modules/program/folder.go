@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -85,9 +86,15 @@ func (o *Opened) stream() {
 	o.Job.Inputs = nil
 	for _, file := range o.folder.files {
 		o.Job.Inputs = append(o.Job.Inputs, sandbox.File{Path: file.Name, Size: file.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
-			_, content, err := o.service.deps.Access.Files.Open(ctx, o.actor, file.FileID)
+			now, content, err := o.service.deps.Access.Files.Open(ctx, o.actor, file.FileID)
+			if errs.CodeOf(err) == errs.FileMissing {
+				return nil, changed(file.Name)
+			}
 			if err != nil {
 				return nil, err
+			}
+			if now.Size != file.Size { // the sandbox was told that one
+				return nil, errors.Join(changed(file.Name), content.Close())
 			}
 			return &digested{ReadCloser: content, sum: sha256.New(), at: func(sum [sha256.Size]byte) { o.folder.before[file.Name] = sum }}, nil
 		}})
@@ -100,6 +107,12 @@ func (o *Opened) stream() {
 		}
 		return o.folder.files[at].Size, digest, known
 	}
+}
+
+// changed refuses a program whose files are not those that it was given.
+func changed(name string) error {
+	return errs.Newf(errs.Conflict, "The file %s of the canvas was changed or deleted while the program waited for its turn.", name).
+		Do("Nothing of the program ran. Run it again.")
 }
 
 // digested tells the digest of what was read when it is closed.
@@ -139,20 +152,41 @@ func (s *Service) keep(ctx context.Context, o *Opened, result sandbox.Result) (k
 	if result.OutputsDropped > 0 {
 		warnings = append(warnings, fmt.Sprintf("%d files were not kept: too many, too large, not readable, links, or names that no other system could hold.", result.OutputsDropped))
 	}
-	for _, out := range result.Outputs {
-		if before, known := o.folder.before[out.Path]; known && (out.Unchanged || before == sha256.Sum256(out.Content)) {
-			continue
-		}
+	taken := map[string]bool{} // by a file of this program
+	for _, out := range o.folder.written(result.Outputs) {
+		name := drive.CleanName(out.Path)
+		replace := !taken[name]
+		taken[name] = true
 		f, err := s.deps.Access.Files.Save(ctx, o.actor, drive.Content{
-			CanvasID: o.folder.canvas, Name: out.Path, Body: bytes.NewReader(out.Content), Source: drive.Agent,
-			ResultID: o.run.ResultID, Version: o.run.Version, Replace: true,
+			CanvasID: o.folder.canvas, Name: name, Body: bytes.NewReader(out.Content), Source: drive.Agent,
+			ResultID: o.run.ResultID, Version: o.run.Version, Replace: replace,
 		})
 		if err != nil {
 			s.deps.Logger.WarnContext(ctx, "a program's file was not kept", "callId", o.call.CallID, "error", err)
 			warnings = append(warnings, fmt.Sprintf("%s was not kept: %s", out.Path, errs.Message(err)))
 			continue
 		}
+		if f.Name != name {
+			warnings = append(warnings, fmt.Sprintf("%s was kept as %s: another file has the name %s.", out.Path, f.Name, name))
+		}
 		kept = append(kept, File{FileID: f.FileID, Name: f.Name, Type: f.Type, Size: f.Size})
 	}
 	return kept, warnings
+}
+
+// written are the outputs that are new, or not as they were: first those whose names a
+// canvas can have, so that no other one takes them.
+func (f folder) written(outputs []sandbox.File) []sandbox.File {
+	var named, renamed []sandbox.File
+	for _, out := range outputs {
+		before, known := f.before[out.Path]
+		switch {
+		case known && (out.Unchanged || before == sha256.Sum256(out.Content)):
+		case drive.CleanName(out.Path) == out.Path:
+			named = append(named, out)
+		default:
+			renamed = append(renamed, out)
+		}
+	}
+	return append(named, renamed...)
 }

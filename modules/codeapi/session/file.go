@@ -51,6 +51,11 @@ func (o FileOwner) Check() string {
 	if o.Kind == KindSkill && o.Version != "" && json.Unmarshal([]byte(o.Version), &number) != nil {
 		return "version must be a number"
 	}
+	for name, value := range map[string]string{"id": o.ResourceID, "version": o.Version} {
+		if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
+			return name + " must be UTF-8 without NUL"
+		}
+	}
 	return ""
 }
 

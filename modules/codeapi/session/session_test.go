@@ -297,6 +297,7 @@ func TestOwnersOfFiles(t *testing.T) {
 	for owner, want := range map[session.FileOwner]string{
 		{}: "", {Kind: "agent"}: "", {Kind: "skill", Version: "1"}: "",
 		{Kind: "team"}: "kind must be user, agent or skill", {Kind: "skill", Version: "v1"}: "version must be a number",
+		{ResourceID: "a\x00b"}: "id must be UTF-8 without NUL", {Version: "\xff"}: "version must be UTF-8 without NUL",
 	} {
 		require.Equal(t, want, owner.Check())
 	}
