@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/answer"
 	"github.com/portico-run/portico/modules/knowledge/embedding"
@@ -39,11 +40,12 @@ func (a *App) answers() answer.Deps {
 	d := answer.Deps{
 		Knowledge: a.Knowledge.Service, DB: a.DB, Billing: a.Credits.Service, Records: a.Records.Service, Logger: a.Logger,
 		Settings: answer.Settings{
+			Price:   func(model string) price.Tokens { return a.facts(model).Price },
 			Timeout: c.Model.Timeout, MinSimilarity: c.Knowledge.MinSimilarity.Float(),
 		},
 	}
 	if a.Models != nil {
-		d.Model, d.Settings.Price = a.Models, a.facts("").Price
+		d.Model = a.Models
 	}
 	return d
 }

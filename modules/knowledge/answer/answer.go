@@ -54,7 +54,9 @@ type Deps struct {
 
 // Settings are the price and the limits of answers.
 type Settings struct {
-	Price price.Tokens
+	// Price is what the tokens of a model cost, by its name; the empty name is that of
+	// the model that is asked first.
+	Price func(model string) price.Tokens
 	// Timeout bounds one answer.
 	Timeout time.Duration
 	// MinSimilarity is how near the vector of a passage must be to that of a

@@ -41,14 +41,21 @@ func (p passages) Search(_ context.Context, a actor.Actor, _ knowledge.Query) (k
 
 // speaker is a model that says one thing.
 type speaker struct {
-	says   string
-	cut    bool
-	err    error
-	asked  []string
-	tokens int64
+	says    string
+	cut     bool
+	err     error
+	asked   []string
+	tokens  int64
+	instead string // the model that answers in place of this one
+	ended   model.Ending
 }
 
-func (s *speaker) Respond(_ context.Context, req model.Request, _ func(model.Delta)) (model.Response, error) {
+func (s *speaker) Respond(ctx context.Context, req model.Request, _ func(model.Delta)) (model.Response, error) {
+	if s.instead != "" {
+		if err := req.Admit(ctx, s.instead); err != nil {
+			return model.Response{}, err
+		}
+	}
 	for _, i := range req.Input {
 		s.asked = append(s.asked, string(i))
 	}
@@ -56,7 +63,7 @@ func (s *speaker) Respond(_ context.Context, req model.Request, _ func(model.Del
 	if err != nil {
 		return model.Response{}, err
 	}
-	r := model.Response{Model: "speaker-1", Usage: model.Usage{Input: s.tokens, Output: s.tokens}}
+	r := model.Response{Model: "speaker-1", Name: s.instead, Ended: s.ended, Usage: model.Usage{Input: s.tokens, Output: s.tokens}}
 	if s.cut {
 		r.Incomplete = &struct {
 			Reason string `json:"reason"`
@@ -89,6 +96,7 @@ type fixture struct {
 	*answer.Service
 	model *speaker
 	books *books
+	free  *bool // whether the model that is asked first is
 }
 
 func setup(t *testing.T, says string) fixture {
@@ -96,14 +104,23 @@ func setup(t *testing.T, says string) fixture {
 	hit := func(title, text string, similarity float64) knowledge.Hit {
 		return knowledge.Hit{Passage: knowledge.Passage{Title: title, Source: strings.ToLower(title) + ".md", Text: text}, Similarity: similarity}
 	}
-	f := fixture{model: &speaker{says: says, tokens: 1_000_000}, books: &books{}}
+	f := fixture{model: &speaker{says: says, tokens: 1_000_000}, books: &books{}, free: new(bool)}
+	prices := func(name string) price.Tokens {
+		switch {
+		case name == "dear":
+			return price.PerMillion(10*money.Credit, 20*money.Credit)
+		case *f.free:
+			return price.Tokens{}
+		}
+		return price.PerMillion(money.Credit, 2*money.Credit)
+	}
 	f.Service = answer.New(answer.Deps{
 		Knowledge: passages{
 			hit("Lamps", "A lantern burns for nine hours.", 0), hit("Pets", "Dogs may bark.", 0), hit("Near", "Nothing of the same words.", 0.9),
 			hit("Far", "Nothing of it either.", 0.1),
 		},
 		Model: f.model, DB: databasetest.Open(t, database.SQLite, nil), Billing: f.books, Records: calls{},
-		Settings: answer.Settings{Price: price.PerMillion(money.Credit, 2*money.Credit), Timeout: time.Minute, MinSimilarity: 0.5},
+		Settings: answer.Settings{Price: prices, Timeout: time.Minute, MinSimilarity: 0.5},
 		Logger:   slog.New(slog.DiscardHandler),
 	}).Service
 	return f
@@ -175,6 +192,30 @@ func TestAnswersThatAreNotWholeAreErrors(t *testing.T) {
 	_, err := f.Ask(t.Context(), function.Caller{Actor: anna}, question)
 	require.Equal(t, errs.NoCredits, errs.CodeOf(err))
 	require.Empty(t, f.model.asked)
+}
+
+// An answer costs what the model costs that gave it, also one in place of another, and
+// a refusal is an answer. Who has no credits is not answered by a model that costs.
+func TestAnswersCostWhatTheirModelCosts(t *testing.T) {
+	t.Parallel()
+	question := answer.Question{Text: "How long do lanterns burn?"}
+	f := setup(t, "Nine hours [1].")
+	f.model.instead = "dear"
+	_, err := f.Ask(t.Context(), function.Caller{Actor: anna}, question)
+	require.NoError(t, err)
+	require.Equal(t, 30*money.Credit, f.books.charged[0].Price)
+
+	f.model.err, f.model.ended = &model.Error{Message: "No."}, model.Refused
+	_, err = f.Ask(t.Context(), function.Caller{Actor: anna}, question)
+	require.Equal(t, errs.Unavailable, errs.CodeOf(err))
+	require.Len(t, f.books.charged, 2)
+
+	f = setup(t, "Nine hours [1].")
+	f.model.instead, f.books.refuse = "dear", errs.New(errs.NoCredits, "Nothing is left.")
+	*f.free = true
+	_, err = f.Ask(t.Context(), function.Caller{Actor: anna}, question)
+	require.Equal(t, errs.NoCredits, errs.CodeOf(err), "the first one is free")
+	require.Empty(t, f.books.charged)
 }
 
 func TestEveryMethodIsScoped(t *testing.T) {

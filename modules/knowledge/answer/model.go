@@ -25,20 +25,27 @@ func (s *Service) respond(ctx context.Context, c function.Caller, items []model.
 			paid.ResultID = call.ResultID
 		}
 	}
-	if !a.Settings.Price.Free() {
-		if err := a.Billing.AdmitModel(ctx, paid.UID, paid.ResultID, paid.Version); err != nil {
-			return "", err
+	admit := func(ctx context.Context, name string) error {
+		if a.Settings.Price(name).Free() {
+			return nil
 		}
+		return a.Billing.AdmitModel(ctx, paid.UID, paid.ResultID, paid.Version)
+	}
+	if err := admit(ctx, ""); err != nil {
+		return "", err
 	}
 	asking, cancel := context.WithTimeout(ctx, a.Settings.Timeout)
 	defer cancel()
-	r, err := a.Model.Respond(asking, model.Request{Input: items}, func(model.Delta) {})
-	if err != nil {
+	r, err := a.Model.Respond(asking, model.Request{Input: items, Admit: admit}, func(model.Delta) {})
+	if errs.CodeOf(err) == errs.NoCredits {
+		return "", err
+	}
+	if err != nil && r.Ended != model.Refused { // a refusal is an answer that costs
 		return "", s.unanswered(ctx, err)
 	}
 	used := price.Used{Input: r.Usage.Input, Cached: r.Usage.InputDetails.Cached, Written: r.Usage.InputDetails.Written, Output: r.Usage.Output}
 	paid.Model, paid.Input, paid.Cached, paid.Written, paid.Output = r.Model, used.Input, used.Cached, used.Written, used.Output
-	if paid.Price = a.Settings.Price.Of(used); paid.Price > 0 {
+	if paid.Price = a.Settings.Price(r.Name).Of(used); paid.Price > 0 {
 		// The provider was paid: so is it here, also when the caller is gone.
 		paying := context.WithoutCancel(ctx)
 		err := a.DB.InTx(paying, func(tx database.Tx) error { return a.Billing.ChargeModel(paying, tx, paid) })
@@ -48,6 +55,8 @@ func (s *Service) respond(ctx context.Context, c function.Caller, items []model.
 	}
 	text, _ := r.Read()
 	switch {
+	case err != nil:
+		return "", s.unanswered(ctx, err)
 	case r.Incomplete != nil:
 		return "", errs.Newf(errs.Unavailable, "The answer of the model was cut (%s).", r.Incomplete.Reason).Do("Ask for less; MODEL_MAX_OUTPUT bounds answers.")
 	case strings.TrimSpace(text) == "":

@@ -104,7 +104,7 @@ func (q Questions) ask(ctx context.Context, c function.Caller, arguments json.Ra
 	asking, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	r, err := q.Model.Respond(asking, model.Request{Input: []model.Item{model.User(in.Prompt)}}, func(model.Delta) {})
-	if err != nil {
+	if err != nil && r.Ended != model.Refused { // a refusal is an answer that costs
 		return nil, q.unanswered(ctx, asking, err)
 	}
 	used := price.Used{Input: r.Usage.Input, Cached: r.Usage.InputDetails.Cached, Written: r.Usage.InputDetails.Written, Output: r.Usage.Output}
@@ -113,6 +113,9 @@ func (q Questions) ask(ctx context.Context, c function.Caller, arguments json.Ra
 	// The provider was paid: so is it here, also when the caller is gone.
 	if err := q.charge(context.WithoutCancel(ctx), paid); err != nil {
 		return nil, err
+	}
+	if err != nil {
+		return nil, q.unanswered(ctx, asking, err)
 	}
 	return read(r)
 }
