@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +81,10 @@ func TestARequestThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 	other := dialogue.Request{Continue: results(first, `"eight"`)}
 	_, err = s.Dialogues.Begin(t.Context(), s.User, other)
 	require.ErrorIs(t, err, dialogue.ErrOtherResults)
+	other.Continue = results(first, `"seven"`)
+	other.Continue.More = []model.Item{model.User("In French.")}
+	_, err = s.Dialogues.Begin(t.Context(), s.User, other)
+	require.ErrorIs(t, err, dialogue.ErrOtherResults, "nobody has answered these words")
 
 	req.Sent = dialogue.SentFirst
 	require.NotEqual(t, first, asks(t, s, req), "a new request is one")
@@ -151,11 +159,21 @@ func TestResultsThatWereTakenAreSentAgain(t *testing.T) {
 `)
 	got := asks(t, s, program("one call"))
 	next := dialogue.Request{Continue: results(got, `"seven"`)}
+	next.Continue.More = []model.Item{model.User("In words.")}
 	turn, err := s.Dialogues.Begin(t.Context(), s.User, next)
 	require.NoError(t, err)
 	_, err = turn.Answer(t.Context())
 	require.ErrorContains(t, err, "does not answer")
+	other := *next.Continue
+	other.More = []model.Item{model.User("In French.")}
+	_, err = s.Dialogues.Begin(t.Context(), s.User, dialogue.Request{Continue: &other})
+	require.ErrorIs(t, err, dialogue.ErrOtherResults, "the conversation has the first words already")
+	next.Continue.More = append(next.Continue.More, model.User("Try again."))
 	require.Equal(t, "It is seven.", of[dialogue.Text](asks(t, s, next))[0].Text)
+	sent := s.Model.Requests()
+	for _, words := range []string{"In words.", "Try again."} {
+		require.Equal(t, 1, bytes.Count(sent[len(sent)-1], []byte(words)), words)
+	}
 }
 
 // Words that come with results reach the model after the program, also where the program
@@ -253,6 +271,35 @@ func TestARequestThatIsWorkedOnIsKnown(t *testing.T) {
 	require.NoError(t, s.Dialogues.Stop(t.Context()))
 	_, err = first.Answer(t.Context())
 	require.ErrorContains(t, err, "stopping")
+}
+
+// Of two calls to which the provider gave one id, one is executed, and the model is told
+// so.
+func TestCallsOfOneID(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		output := `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}`
+		if asked = append(asked, string(body)); len(asked) == 1 {
+			direct := `{"type":"function_call","call_id":"twice","name":"get_order","arguments":"{\"id\":1}"},`
+			output = direct + direct + `{"type":"function_call","call_id":"code","name":"run_code","arguments":"{\"code\":\"print(get_order(id=3))\"}"}`
+		}
+		fmt.Fprintf(w, "data: "+`{"type":"response.completed","response":{"id":"r","model":"m","output":[%s]}}`+"\n\n", output)
+	}))
+	t.Cleanup(web.Close)
+	s := agenttest.Serve(t, "- output: [{text: Never.}]\n", "MODEL_BASE_URL="+web.URL)
+	req := program("both")
+	req.Tools = []dialogue.Tool{order(true)}
+	calls := of[dialogue.Call](asks(t, s, req))
+	require.Len(t, calls, 2)
+	asks(t, s, dialogue.Request{Continue: &dialogue.Continue{Results: []dialogue.Result{
+		{CallID: calls[0].ID, Text: "one"}, {CallID: calls[1].ID, Value: json.RawMessage(`"three"`)},
+	}}})
+	require.Len(t, asked, 2)
+	require.Contains(t, asked[1], `"output":"one"`)
+	require.Contains(t, asked[1], "another call has the same id")
+	require.NotContains(t, asked[1], "null")
 }
 
 // A request that nobody follows any more ends, after a while in which its client may

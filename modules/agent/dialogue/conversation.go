@@ -26,6 +26,8 @@ type conversation struct {
 	loaded   map[string]bool // deferred tools that the model has
 	items    []model.Item
 	more     []model.Item // that follow the outputs, once the programs have ended
+	// moreBefore is how many of them there were before what the client sent last.
+	moreBefore int
 
 	answer answered
 	calls  map[string]*asked // what the client is asked for

@@ -27,8 +27,9 @@ var (
 	ErrCallGone = errs.New(errs.NotFound, "Nothing waits for the results of these calls.")
 	// ErrDecisionGone is a decision about a call that does not wait for one.
 	ErrDecisionGone = errs.New(errs.NotFound, "Nothing waits for this decision.")
-	// ErrOtherResults is a continuation that came before with other results.
-	ErrOtherResults = errs.New(errs.Conflict, "These calls were answered before, with other results.")
+	// ErrOtherResults is a continuation that came before with other results, or other
+	// words after them.
+	ErrOtherResults = errs.New(errs.Conflict, "These calls were answered before, with other results or words.")
 )
 
 // ErrModelMissing is a model that there is not.

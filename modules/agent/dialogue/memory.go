@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/model"
 )
 
 // What is remembered of a user's requests, so that one that is sent again gets the
@@ -84,8 +85,20 @@ type pause struct {
 	direct    []string // ids of the model's own calls
 	calls     []string // those of calls of programs
 	approvals []string
-	digest    string // of the results that came; empty before
-	turn      *turn  // that went on with them
+	digest    string       // of the results that came; empty before
+	more      []model.Item // the words that came with them
+	turn      *turn        // that went on with them
+}
+
+// added are the words of a continuation beyond those that came before with the same
+// results. ok is false where it has other words in place of those.
+func (p *pause) added(c *Continue) (words []model.Item, ok bool) {
+	n := len(p.more)
+	same := func(a, b model.Item) bool { return bytes.Equal(a, b) }
+	if len(c.More) < n || !slices.EqualFunc(c.More[:n], p.more, same) {
+		return nil, false
+	}
+	return c.More[n:], true
 }
 
 func key(uid, text string) string { return uid + "\x00" + text }

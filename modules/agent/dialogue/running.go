@@ -208,7 +208,7 @@ func (w *work) refused(got replied) error {
 			return errOver
 		}
 	}
-	w.calls, w.rejected = w.before, true
+	w.calls, w.more, w.rejected = w.before, w.more[:w.moreBefore], true
 	return got.err
 }
 
@@ -345,8 +345,13 @@ func kept(text string, dropped int64) string {
 	return sandbox.Note(text, fmt.Sprintf("[%d more bytes were printed and are not kept.]", dropped))
 }
 
-// take gives what the client did to those who wait for it.
+// take gives what the client did to those who wait for it. Without results and decisions
+// it is words that were added to those which were taken before.
 func (w *work) take(ctx context.Context, with *Continue) error {
+	if len(with.Results)+len(with.Decisions) == 0 {
+		w.more = append(w.more, with.More...)
+		return nil
+	}
 	var results []execution.ToolResult
 	var waits *running
 	for _, r := range with.Results {
@@ -375,6 +380,7 @@ func (w *work) take(ctx context.Context, with *Continue) error {
 		}
 	}
 	w.before, w.calls = w.calls, map[string]*asked{}
+	w.moreBefore, w.more = len(w.more), append(w.more, with.More...)
 	if waits != nil {
 		w.goOn(waits, results)
 	}

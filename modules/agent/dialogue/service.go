@@ -190,7 +190,8 @@ func (s *Service) release(c *conversation) {
 	}
 }
 
-// goOn continues what waits for a client. The same results again get the same answer.
+// goOn continues what waits for a client. The same results and
+// words again get the same answer.
 func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 	with := req.Continue
 	digest, err := sameResults(with)
@@ -204,13 +205,15 @@ func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 		return nil, err
 	}
 	if p.turn != nil {
+		words, ok := p.added(with)
+		answered := !p.turn.failed() || p.talk.ctx.Err() != nil
 		switch {
-		case p.digest != digest:
-			return nil, ErrOtherResults.Do("Send the results as before, or begin anew.")
-		case !p.turn.failed() || p.talk.ctx.Err() != nil:
+		case p.digest != digest, !ok, answered && len(words) > 0:
+			return nil, ErrOtherResults.Do("Send the results and the words after them as before, or begin anew.")
+		case answered:
 			return p.turn, nil
 		}
-		with = nil // the results were taken; what came after them failed
+		with = &Continue{More: words} // the results were taken; what came after them failed
 	} else if p.talk.over() { // before a stream is open, so that clients see a status
 		p.talk.cancel(errIdle)
 		s.free(p.talk)
@@ -221,7 +224,7 @@ func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turn, p.digest = t, digest
+	p.turn, p.digest, p.more = t, digest, req.Continue.More
 	return t, nil
 }
 

@@ -45,11 +45,7 @@ func (w *work) loop(ctx context.Context, with *Continue) error {
 		}
 	}
 	for {
-		err := w.drive(ctx)
-		if with != nil && !w.rejected { // otherwise the client sends it all again
-			w.more, with = append(w.more, with.More...), nil
-		}
-		if err != nil {
+		if err := w.drive(ctx); err != nil {
 			return err
 		}
 		if len(w.calls) > 0 {
@@ -61,7 +57,7 @@ func (w *work) loop(ctx context.Context, with *Continue) error {
 			return nil
 		}
 		w.items = append(append(w.items, w.answer.outputs...), w.more...)
-		w.answer, w.more = answered{}, nil
+		w.answer, w.more, w.moreBefore = answered{}, nil, 0
 		if w.requests == w.service.deps.Settings.Requests {
 			w.said.Stop = StopPause
 			return nil
@@ -215,6 +211,9 @@ func (w *work) begin(ctx context.Context, i int, c model.Call) {
 	switch {
 	case !ours && !theirs && !runs:
 		output(w.unknown(c.Name))
+		return
+	case w.calls[c.ID] != nil:
+		output("Error: not executed, because another call has the same id. Call it again.")
 		return
 	case w.req.OneByOne && i > 0:
 		output("Error: not executed, because tools are called one at a time here. Call it again alone.")
