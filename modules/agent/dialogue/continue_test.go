@@ -51,7 +51,16 @@ func TestARequestThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 	s := agenttest.Serve(t, oneCall)
 	req := program("one call")
 	req.Digest = [32]byte{1}
-	first := asks(t, s, req)
+	var group sync.WaitGroup
+	answers := make([]dialogue.Answer, 8)
+	for i := range answers {
+		group.Go(func() { answers[i] = asks(t, s, req) })
+	}
+	group.Wait()
+	first := answers[0]
+	for _, a := range answers {
+		require.Equal(t, first, a, "they came at once")
+	}
 	for _, sent := range []dialogue.Sent{dialogue.SentFirst, dialogue.SentAgain, ""} {
 		req.Sent = sent
 		require.Equal(t, first, asks(t, s, req), "the first answer was lost")
@@ -66,8 +75,6 @@ func TestARequestThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 	require.Len(t, s.Model.Requests(), 1)
 
 	next := dialogue.Request{Continue: results(first, `"seven"`), Digest: [32]byte{2}}
-	var group sync.WaitGroup
-	answers := make([]dialogue.Answer, 8)
 	for i := range answers {
 		group.Go(func() { answers[i] = asks(t, s, next) })
 	}

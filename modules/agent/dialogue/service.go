@@ -48,6 +48,11 @@ func (s *Service) Begin(ctx context.Context, a actor.Actor, req Request) (Turn, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The same request may have begun meanwhile.
+	if t := s.find(a.UID, req.Digest); t != nil && t.answers(req.Sent) {
+		c.cancel(nil)
+		return t, nil
+	}
 	begun, err := s.begin(c, req.Digest, nil) //nolint:contextcheck // the work outlives its request
 	if err != nil {
 		c.cancel(err)
@@ -190,8 +195,8 @@ func (s *Service) release(c *conversation) {
 	}
 }
 
-// goOn continues what waits for a client. The same results and
-// words again get the same answer.
+// goOn continues what waits for a client. The same results and words again get the same
+// answer.
 func (s *Service) goOn(a actor.Actor, req Request) (Turn, error) {
 	with := req.Continue
 	digest, err := sameResults(with)
