@@ -32,7 +32,7 @@ var often = chromedp.WithPollingInterval(50 * time.Millisecond)
 const ended = `document.body.dataset.status === "finish"`
 
 // What models and upstreams write is shown as text, whatever it looks like, and
-// numbers are exact.
+// numbers are exact. Arguments that are not shown whole say so, and lead to the whole.
 func TestHostileTextIsText(t *testing.T) {
 	testenv.Slow(t, "a browser")
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestHostileTextIsText(t *testing.T) {
 	const evil = `</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`
 	code := `from refly_tools.demo import Demo
 evil = '` + evil + `'
-Demo.save_note(title=evil[:150], text="\u202e" + evil + "javascript:alert(1)")
+Demo.save_note(title=evil[:150], text="\u202e" + evil + "javascript:alert(1)" + "x" * 70000)
 Demo.convert_currency(**{"amount": 9007199254740993, "from": "USD", "to": "EUR"})
 print(evil, "\u202e", "x" * 100000)
 `
@@ -61,7 +61,10 @@ print(evil, "\u202e", "x" * 100000)
 		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelector('[data-card=%q] pre') !== null`, calls[i].CallID), often, chromedp.WithPollingTimeout(20*time.Second)))
 		text := ask(ctx, t, chromedp.Evaluate[string](fmt.Sprintf(`document.querySelector('[data-card=%q]').textContent`, calls[i].CallID)))
 		require.Contains(t, strings.ReplaceAll(text, `\"`, `"`), want)
+		missing := []string{"more than 70000 characters", "nothing"}[i]
+		require.Equal(t, missing, ask(ctx, t, chromedp.Evaluate[string](fmt.Sprintf(wholeArguments, fmt.Sprintf("[data-card=%q]", calls[i].CallID)), chromedp.EvalAwaitPromise)), "card")
 		look(ctx, t, s.URL+"/console/calls/"+calls[i].CallID, 1440, "light")
+		require.Equal(t, missing, ask(ctx, t, chromedp.Evaluate[string](fmt.Sprintf(wholeArguments, "main"), chromedp.EvalAwaitPromise)), "page")
 		require.Contains(t, strings.ReplaceAll(ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("main").textContent`)), `\"`, `"`), want)
 		look(ctx, t, s.URL+"/console/runs/"+started.ResultID, 1440, "light")
 		ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelectorAll(".row:not([hidden])").length === 2 && %s`, ended), often, chromedp.WithPollingTimeout(20*time.Second)))
@@ -73,6 +76,15 @@ print(evil, "\u202e", "x" * 100000)
 	defer seen.mu.Unlock()
 	require.Empty(t, seen.complains)
 }
+
+// wholeArguments follows the link to what is missing of a call's arguments, where the
+// place that a selector names has one.
+const wholeArguments = `(async () => {
+  const link = document.querySelector('%s').querySelector('a[href^="/v1/tool/call/result"]');
+  if (!link) return "nothing";
+  const { data } = await (await fetch(link.href)).json();
+  return data.result.input.input.text.length > 70000 ? "more than 70000 characters" : "less";
+})()`
 
 // Over a road that cuts streams anywhere, repeats events and refuses, the page ends
 // with exactly the calls that there are, each once, without being loaded again.

@@ -233,7 +233,9 @@ function card(call) {
     made.again = d;
     const parts = [];
     if (d.error) parts.push(el("h3", { className: "failed", textContent: "Error" }), el("pre", { className: "failed", textContent: d.error }));
-    parts.push(fold("Arguments", d.arguments), fold("Result", d.result || "There is none yet."));
+    parts.push(fold("Arguments", d.arguments));
+    if (d.cutArguments) parts.push(el("p", {}, "These are not all of them. ", el("a", { href: `/v1/tool/call/result?toolCallId=${encodeURIComponent(call)}`, textContent: "Open the whole record" })));
+    parts.push(fold("Result", d.result || "There is none yet."));
     if (d.cut) parts.push(el("p", {}, "This is not all of it. ", el("a", { href: `/v1/tool/call/output?toolCallId=${encodeURIComponent(call)}`, textContent: "Download whole" })));
     body.replaceChildren(...parts);
     head.append(copier("curl", d.curl), copier("Python", d.python), el("a", { className: "button", href: `${base}/calls/${encodeURIComponent(call)}`, textContent: "Open" }));

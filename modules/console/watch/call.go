@@ -9,12 +9,13 @@ import (
 )
 
 type callView struct {
-	Call      call
-	Arguments string
-	Result    string
-	Cut       bool // the result is not whole here
-	Curl      string
-	Python    string
+	Call         call
+	Arguments    string
+	CutArguments bool // they are not whole here
+	Result       string
+	Cut          bool // the result is not whole here
+	Curl         string
+	Python       string
 }
 
 // maxShown is how much of arguments or of a result a page shows.
@@ -36,7 +37,7 @@ func (p *Pages) card(v *pages.Visit) (pages.Answer, error) {
 	}
 	v.W.Header().Set("Content-Type", "application/json")
 	return pages.Answer{}, json.NewEncoder(v.W).Encode(map[string]any{
-		"arguments": view.Arguments, "result": view.Result, "cut": view.Cut, "error": view.Call.Error, "curl": view.Curl, "python": view.Python,
+		"arguments": view.Arguments, "cutArguments": view.CutArguments, "result": view.Result, "cut": view.Cut, "error": view.Call.Error, "curl": view.Curl, "python": view.Python,
 	})
 }
 
@@ -52,7 +53,7 @@ func viewOf(v *pages.Visit) (callView, error) {
 		arguments = wrapped.Input
 	}
 	view := callView{Call: c, Curl: curl(c, arguments), Python: python(c, arguments)}
-	view.Arguments, _ = shown(arguments)
+	view.Arguments, view.CutArguments = shown(arguments)
 	view.Result, view.Cut = shown(c.Output)
 	var whole struct{ Truncated json.RawMessage }
 	if json.Unmarshal(c.Output, &whole) == nil && len(whole.Truncated) > 0 {
