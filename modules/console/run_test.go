@@ -106,7 +106,8 @@ const everyRow = `(async () => {
   return [...seen].sort((a, b) => a[0] - b[0]).map(x => x[1]);
 })()`
 
-// The page of a run shows, live, exactly the calls that the API has, each once.
+// The page of a run shows, live, exactly the calls that the API has, each once, and all
+// of its programs.
 func TestARunIsShownLiveAndExact(t *testing.T) {
 	testenv.Slow(t, "a browser")
 	t.Parallel()
@@ -171,6 +172,8 @@ print("%s")
 	require.Equal(t, result.Totals.Failed, failed)
 	require.Contains(t, ask(ctx, t, chromedp.Text(chromedp.CSS(".output"))), nonce)
 	seen.mu.Lock()
-	defer seen.mu.Unlock()
-	require.Empty(t, seen.complains)
+	complains := seen.complains
+	seen.mu.Unlock()
+	require.Empty(t, complains)
+	allPrograms(ctx, t, s)
 }

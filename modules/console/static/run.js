@@ -8,7 +8,7 @@ const $ = (id) => document.getElementById(id);
 const root = $("run"), { base, version } = root.dataset, id = encodeURIComponent(root.dataset.run);
 const run = newRun(), url = new URL(location.href), events = [];
 const view = { state: url.searchParams.get("state") ?? "", line: url.searchParams.get("line") ?? "", text: "", from: 0, to: 0, follow: true, window: 10000, ended: false, goal: url.searchParams.get("call") ?? "" };
-let dirty = false, asked = false, mapAt = 0, programsAsked = false, late = 0;
+let dirty = false, asked = false, mapAt = 0, programsAsked = false, programsFrom = root.dataset.from, late = 0;
 
 const box = $("list");
 const list = newList(box, $("rows"), $("cards"), { selected: (call) => keep("call", call), card });
@@ -154,15 +154,27 @@ function texts() {
   }
 }
 
-function missesProgram() { for (const p of run.programs.keys()) if (!document.querySelector(`[data-program="${CSS.escape(p)}"]`)) return true; return false; }
+const shownPrograms = new Set([...document.querySelectorAll("[data-program]")].map((p) => p.dataset.program));
+function missesProgram() { for (const p of run.programs.keys()) if (!shownPrograms.has(p)) return true; return false; }
+// A run that has ended begins no more programs: what is missing then is asked for once.
 async function askPrograms() {
   programsAsked = true;
+  const last = view.ended;
   try {
-    const answer = await fetch(`${base}/runs/${id}/programs?version=${version}`);
-    if (!answer.ok) return;
-    for (const p of await answer.json()) if (!document.querySelector(`[data-program="${CSS.escape(p.callId)}"]`)) program(p);
-    touch();
-  } finally { setTimeout(() => { programsAsked = false; if (missesProgram()) askPrograms(); }, 1000); }
+    for (let more = true; more;) {
+      const answer = await fetch(`${base}/runs/${id}/programs?version=${version}&from=${programsFrom}`);
+      if (!answer.ok) throw new Error(answer.status);
+      const page = await answer.json();
+      ({ from: programsFrom, more } = page);
+      for (const p of page.programs) if (!shownPrograms.has(p.callId)) program(p);
+      touch();
+    }
+  } catch { /* what is missing is asked for again */ }
+  setTimeout(() => {
+    programsAsked = false;
+    if (!missesProgram()) return;
+    if (last) put($("connection"), "Some programs could not be read. Load the page again."); else askPrograms();
+  }, 1000);
 }
 function program(p) {
   $("noprogram")?.remove();
@@ -171,9 +183,11 @@ function program(p) {
     const code = el("code", {}, ...(line.t ?? []).map((t) => el("span", { className: t.k, textContent: t.t })));
     ol.append(el("li", { "data-line": line.n }, el("button", { type: "button", className: "count", tabIndex: -1, hidden: true }), code));
   }
-  $("programs").append(el("article", { className: "program", "data-program": p.callId },
-    el("h2", {}, "Program ", el("span", { className: "dim", textContent: p.language })), el("div", { className: "code", tabIndex: 0, role: "region", "aria-label": "Program" }, ol),
-    el("h3", { textContent: "Output" }), el("pre", { className: "output", tabIndex: 0, "data-output": p.callId })));
+  const n = shownPrograms.add(p.callId).size;
+  const all = p.cut ? [el("span", { className: "dim" }, " (not whole here: ", el("a", { href: `/v1/tool/call/output?toolCallId=${encodeURIComponent(p.callId)}`, textContent: "download all of it" }), ")")] : [];
+  $("programs").append(el("article", { className: "program", id: p.callId, "data-program": p.callId },
+    el("h2", {}, n > 1 ? `Program ${n} ` : "Program ", el("span", { className: "dim", textContent: p.language })), el("div", { className: "code", tabIndex: 0, role: "region", "aria-label": "Program" }, ol),
+    ...(p.error ? [el("p", { className: "notice failed", textContent: p.error })] : []), el("h3", {}, "Output", ...all), el("pre", { className: "output", tabIndex: 0, "data-output": p.callId })));
 }
 $("programs").addEventListener("click", (e) => {
   const li = e.target.closest("li[data-line]");

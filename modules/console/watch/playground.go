@@ -62,11 +62,11 @@ func (p *Pages) playground(v *pages.Visit) (pages.Answer, error) {
 		if err != nil {
 			version = 0
 		}
-		programs, err := p.programsOf(v, from, version)
+		programs, err := p.programsOf(v, from, version, "")
 		if err != nil {
 			return pages.Answer{}, err
 		}
-		for _, one := range programs {
+		for _, one := range programs.Items {
 			if program == "" || one.CallID == program {
 				view.Job = job{Code: one.Code, Language: one.Language, Toolsets: one.Toolsets, CanvasID: one.CanvasID, Timeout: one.TimeoutMS}
 			}

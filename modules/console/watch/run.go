@@ -49,7 +49,7 @@ type runView struct {
 	Run      action
 	Took     string
 	Base     string
-	Programs []program
+	Programs programs
 	Calls    []call // the first ones, for browsers without scripts
 	More     bool
 }
@@ -66,7 +66,7 @@ func (v runView) Talk() bool {
 
 // Wrote is the number of the program that a call ran, from 1; 0 for other calls.
 func (v runView) Wrote(callID string) int {
-	for i, p := range v.Programs {
+	for i, p := range v.Programs.Items {
 		if p.CallID == callID {
 			return i + 1
 		}
@@ -89,12 +89,12 @@ func (p *Pages) run(v *pages.Visit) (pages.Answer, error) {
 	}
 	view.Took = view.Run.Took(p.now())
 	var err error
-	if view.Programs, err = p.programsOf(v, id, view.Run.Version); err != nil {
+	if view.Programs, err = p.programsOf(v, id, view.Run.Version, ""); err != nil {
 		return pages.Answer{}, err
 	}
-	for i, one := range view.Programs {
+	for i, one := range view.Programs.Items {
 		if slices.Contains(view.Run.Errors, one.Error) { // it stands above all
-			view.Programs[i].Error = ""
+			view.Programs.Items[i].Error = ""
 		}
 	}
 	query.Set("version", strconv.Itoa(view.Run.Version))
@@ -113,26 +113,52 @@ func (p *Pages) run(v *pages.Visit) (pages.Answer, error) {
 	return pages.Answer{Title: view.Run.Name(), Template: "run", Data: view, Wide: true}, nil
 }
 
-// programsOf reads the programs of a run, with their lines.
-func (p *Pages) programsOf(v *pages.Visit, id string, version int) ([]program, error) {
-	var page list[program]
-	query := url.Values{"version": {strconv.Itoa(version)}}
-	if err := read(v, "/v1/action/"+url.PathEscape(id)+"/programs", query, &page); err != nil {
-		return nil, err
-	}
-	for i, one := range page.Items {
-		page.Items[i].Lines = p.color.lines(one.Language, one.Code)
-	}
-	return page.Items, nil
+// programs are some of a run. From is where the API has those that follow, or, without
+// More, those that may follow later.
+type programs struct {
+	Items []program
+	From  string
+	More  bool
 }
 
-// programs gives the page the programs that began since it was made.
+// maxPrograms is how much code and output one answer has. A page of the API is never
+// divided.
+const maxPrograms = 1 << 20
+
+// programsOf reads the programs of a run from a place on, with their lines.
+func (p *Pages) programsOf(v *pages.Visit, id string, version int, from string) (programs, error) {
+	found := programs{From: from}
+	for size := 0; size < maxPrograms; {
+		page, err := programsPage(v, id, version, found.From)
+		if err != nil {
+			return programs{}, err
+		}
+		for _, one := range page.Items {
+			one.Lines = p.color.lines(one.Language, one.Code)
+			size += len(one.Code) + len(one.Stdout) + len(one.Stderr)
+			found.Items = append(found.Items, one)
+		}
+		if found.More = page.NextCursor != ""; !found.More {
+			break
+		}
+		found.From = page.NextCursor
+	}
+	return found, nil
+}
+
+func programsPage(v *pages.Visit, id string, version int, from string) (page list[program], err error) {
+	query := url.Values{"version": {strconv.Itoa(version)}, "cursor": {from}}
+	return page, read(v, "/v1/action/"+url.PathEscape(id)+"/programs", query, &page)
+}
+
+// programs gives the page the programs that it does not have yet.
 func (p *Pages) programs(v *pages.Visit) (pages.Answer, error) {
-	version, err := strconv.Atoi(v.R.URL.Query().Get("version"))
+	query := v.R.URL.Query()
+	version, err := strconv.Atoi(query.Get("version"))
 	if err != nil {
 		version = 0
 	}
-	programs, err := p.programsOf(v, v.R.PathValue("id"), version)
+	found, err := p.programsOf(v, v.R.PathValue("id"), version, query.Get("from"))
 	if err != nil {
 		return pages.Answer{}, err
 	}
@@ -141,12 +167,14 @@ func (p *Pages) programs(v *pages.Visit) (pages.Answer, error) {
 		CallID   string `json:"callId"`
 		Language string `json:"language"`
 		Lines    []Line `json:"lines"`
+		Error    string `json:"error"`
+		Cut      bool   `json:"cut"`
 	}
-	list := make([]shown, len(programs))
-	for i, one := range programs {
-		list[i] = shown{one.CallID, one.Language, one.Lines}
+	list := make([]shown, len(found.Items))
+	for i, one := range found.Items {
+		list[i] = shown{one.CallID, one.Language, one.Lines, one.Error, one.Cut}
 	}
-	return pages.Answer{}, json.NewEncoder(v.W).Encode(list)
+	return pages.Answer{}, json.NewEncoder(v.W).Encode(map[string]any{"programs": list, "from": found.From, "more": found.More})
 }
 
 func (p *Pages) abort(v *pages.Visit) (pages.Answer, error) {
@@ -162,14 +190,27 @@ func (p *Pages) replay(v *pages.Visit) (pages.Answer, error) {
 	if err != nil {
 		version = 0
 	}
-	programs, err := p.programsOf(v, id, version)
+	one, err := find(v, id, version, v.R.PostFormValue("program"))
 	if err != nil {
 		return pages.Answer{}, err
 	}
-	for _, one := range programs {
-		if one.CallID == v.R.PostFormValue("program") {
-			return p.start(v, job{Code: one.Code, Language: one.Language, Toolsets: one.Toolsets, CanvasID: one.CanvasID, Timeout: one.TimeoutMS, Title: "Replay of " + id, Background: true})
+	return p.start(v, job{Code: one.Code, Language: one.Language, Toolsets: one.Toolsets, CanvasID: one.CanvasID, Timeout: one.TimeoutMS, Title: "Replay of " + id, Background: true})
+}
+
+// find reads one program of a run.
+func find(v *pages.Visit, id string, version int, callID string) (program, error) {
+	for from := ""; ; {
+		page, err := programsPage(v, id, version, from)
+		if err != nil {
+			return program{}, err
+		}
+		for _, one := range page.Items {
+			if one.CallID == callID {
+				return one, nil
+			}
+		}
+		if from = page.NextCursor; from == "" {
+			return program{}, pages.Refusal{Problem: pages.Problem{Status: http.StatusNotFound}}
 		}
 	}
-	return pages.Answer{}, pages.Refusal{Problem: pages.Problem{Status: http.StatusNotFound}}
 }
