@@ -3,7 +3,10 @@ package console_test
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,13 +42,27 @@ func ranElsewhere(t *testing.T, s *apptest.Server, u apptest.User, n int, text s
 func allPrograms(ctx context.Context, t *testing.T, s *apptest.Server) {
 	t.Helper()
 	const shown = `[...document.querySelectorAll(".program")].map((p) => p.id)`
-	run, _ := ranElsewhere(t, s, s.Anna, many, " small")
-	_, page := visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", sessionOf(t, s, s.Anna))
+	run, programs := ranElsewhere(t, s, s.Anna, many, " small")
+	cookie := sessionOf(t, s, s.Anna)
+	_, page := visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", cookie)
 	require.Equal(t, many, strings.Count(page, `<article class="program"`))
 	require.NotContains(t, page, "There are more programs")
 
-	run, programs := ranElsewhere(t, s, s.Anna, many, strings.Repeat("x", 60<<10))
-	_, page = visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", sessionOf(t, s, s.Anna))
+	// What is edited is the program that is replayed, or the one that is named.
+	replayed := regexp.MustCompile(`name="program" value="([^"]+)"`).FindStringSubmatch(page)
+	edit := regexp.MustCompile(`href="([^"]+)">Edit<`).FindStringSubmatch(page)
+	require.Equal(t, programs[0], replayed[1])
+	address := s.URL + html.UnescapeString(edit[1])
+	_, page = visit(t, address, nil, "Cookie", cookie)
+	require.Regexp(t, `<textarea id="code"[^>]*>\s*0 small</textarea>`, page)
+	address, _, _ = strings.Cut(address, "&from=")
+	_, page = visit(t, address+"&from="+url.QueryEscape(programs[many-1]), nil, "Cookie", cookie)
+	require.Regexp(t, `<textarea id="code"[^>]*>\s*24 small</textarea>`, page)
+	resp, _ := visit(t, address+"&from=none", nil, "Cookie", cookie)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+
+	run, programs = ranElsewhere(t, s, s.Anna, many, strings.Repeat("x", 60<<10))
+	_, page = visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", cookie)
 	require.Contains(t, page, "There are more programs")
 	look(ctx, t, s.URL+"/console/runs/"+run, 1440, "light")
 	ask(ctx, t, chromedp.Poll[bool](fmt.Sprintf(`document.querySelectorAll(".program").length >= %d`, many), often, chromedp.WithPollingTimeout(20*time.Second)))

@@ -57,20 +57,16 @@ func (p *Pages) playground(v *pages.Visit) (pages.Answer, error) {
 	if q := query.Get("toolset"); q != "" {
 		view.Job.Toolsets = []string{q}
 	}
-	if from, program := query.Get("run"), query.Get("from"); from != "" {
+	if from := query.Get("run"); from != "" {
 		version, err := strconv.Atoi(query.Get("version"))
 		if err != nil {
 			version = 0
 		}
-		programs, err := p.programsOf(v, from, version, "")
+		one, err := find(v, from, version, query.Get("from"))
 		if err != nil {
 			return pages.Answer{}, err
 		}
-		for _, one := range programs.Items {
-			if program == "" || one.CallID == program {
-				view.Job = job{Code: one.Code, Language: one.Language, Toolsets: one.Toolsets, CanvasID: one.CanvasID, Timeout: one.TimeoutMS}
-			}
-		}
+		view.Job = job{Code: one.Code, Language: one.Language, Toolsets: one.Toolsets, CanvasID: one.CanvasID, Timeout: one.TimeoutMS}
 	}
 	return p.showPlayground(v, view, http.StatusOK)
 }

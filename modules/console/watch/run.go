@@ -197,7 +197,7 @@ func (p *Pages) replay(v *pages.Visit) (pages.Answer, error) {
 	return p.start(v, job{Code: one.Code, Language: one.Language, Toolsets: one.Toolsets, CanvasID: one.CanvasID, Timeout: one.TimeoutMS, Title: "Replay of " + id, Background: true})
 }
 
-// find reads one program of a run.
+// find reads one program of a run: that of a call, or, where none is named, the first.
 func find(v *pages.Visit, id string, version int, callID string) (program, error) {
 	for from := ""; ; {
 		page, err := programsPage(v, id, version, from)
@@ -205,7 +205,7 @@ func find(v *pages.Visit, id string, version int, callID string) (program, error
 			return program{}, err
 		}
 		for _, one := range page.Items {
-			if one.CallID == callID {
+			if callID == "" || one.CallID == callID {
 				return one, nil
 			}
 		}
