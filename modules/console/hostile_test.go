@@ -87,7 +87,8 @@ const wholeArguments = `(async () => {
 })()`
 
 // Over a road that cuts streams anywhere, repeats events and refuses, the page ends
-// with exactly the calls that there are, each once, without being loaded again.
+// with exactly the calls that there are, each once, without being loaded again. What it
+// saves of them is all.
 func TestStreamsOverAHostileRoad(t *testing.T) {
 	testenv.Slow(t, "a browser")
 	t.Parallel()
@@ -99,7 +100,8 @@ func TestStreamsOverAHostileRoad(t *testing.T) {
 		FlushInterval: -1, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
-	var cuts, resumed atomic.Int64
+	var cuts, resumed, short atomic.Int64
+	long, _ := ranElsewhere(t, s, s.Anna, 1, "")
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if strings.HasSuffix(r.Request.URL.Path, "/events") && cuts.Add(1) < 12 {
 			r.Body = &shortBody{r.Body, 300 + rand.IntN(9000)}
@@ -108,6 +110,10 @@ func TestStreamsOverAHostileRoad(t *testing.T) {
 	}
 	road := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { _ = recover() }() // a cut stream ends the connection
+		if r.URL.Path == "/v1/action/"+long+"/events" {
+			longStream(w, r, manyEvents/(1+int(short.Load())))
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/events") {
 			if n := cuts.Load(); n == 3 || n == 6 {
 				cuts.Add(1)
@@ -152,6 +158,39 @@ func TestStreamsOverAHostileRoad(t *testing.T) {
 	}
 	require.Equal(t, want, ids)
 	require.Equal(t, strconv.Itoa(len(want)), ask(ctx, t, chromedp.Evaluate[string](`document.getElementById("calls").textContent`)))
+
+	// All events of a long run are saved, or none.
+	look(ctx, t, road.URL+"/console/runs/"+long, 1440, "light")
+	ask(ctx, t, chromedp.Poll[bool](ended, often, chromedp.WithPollingTimeout(60*time.Second)))
+	ask(ctx, t, chromedp.Evaluate[int](`URL.createObjectURL = (b) => { b.text().then((text) => window.saved = text.split("\n")); return "blob:x"; }; document.getElementById("download-events").click(); 0`))
+	ask(ctx, t, chromedp.Poll[bool](`window.saved !== undefined`, often, chromedp.WithPollingTimeout(60*time.Second)))
+	saved := ask(ctx, t, chromedp.Evaluate[[]string](`[String(saved.length), JSON.parse(saved[0]).event, JSON.parse(saved.at(-2)).event, saved.at(-1)]`))
+	require.Equal(t, []string{strconv.Itoa(manyEvents + 1), "log", "end", ""}, saved)
+	short.Store(1)
+	ask(ctx, t, chromedp.Evaluate[int](`window.saved = "nothing"; document.getElementById("download-events").click(); 0`))
+	ask(ctx, t, chromedp.Poll[bool](`document.getElementById("connection").textContent.includes("nothing was saved")`, often, chromedp.WithPollingTimeout(60*time.Second)))
+	require.Equal(t, "nothing", ask(ctx, t, chromedp.Evaluate[string](`window.saved`)))
+}
+
+// manyEvents is how many events a long run has.
+const manyEvents = 20_100
+
+// longStream is so many events of a run that prints and ends, after the one that a request
+// names.
+func longStream(w http.ResponseWriter, r *http.Request, n int) {
+	after, err := strconv.Atoi(r.URL.Query().Get("lastEventId"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i := after + 1; i <= n; i++ {
+		if i < manyEvents {
+			fmt.Fprintf(w, "id: %d\ndata: {\"event\":\"log\",\"log\":{\"content\":\"%d\"}}\n\n", i, i)
+		} else {
+			fmt.Fprintf(w, "id: %d\ndata: {\"event\":\"end\",\"status\":\"finish\"}\n\n", i)
+		}
+	}
 }
 
 // shortBody breaks after some bytes.

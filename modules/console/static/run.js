@@ -2,11 +2,11 @@
 import { el, icon, put, took } from "./dom.js";
 import { brief, newList } from "./list.js";
 import { apply, decimal, newRun, ofRun } from "./reducer.js";
-import { follow } from "./stream.js";
+import { events, follow } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);
 const root = $("run"), { base, version } = root.dataset, id = encodeURIComponent(root.dataset.run);
-const run = newRun(), url = new URL(location.href), events = [];
+const run = newRun(), url = new URL(location.href), stream = `/v1/action/${id}/events?version=${version}&detail=summary`;
 const view = { state: url.searchParams.get("state") ?? "", line: url.searchParams.get("line") ?? "", text: "", from: 0, to: 0, follow: true, window: 10000, ended: false, goal: url.searchParams.get("call") ?? "" };
 let dirty = false, asked = false, mapAt = 0, programsAsked = false, programsFrom = root.dataset.from, late = 0;
 
@@ -22,12 +22,11 @@ function keep(name, value) {
   history.replaceState(null, "", url);
 }
 
-follow(`/v1/action/${id}/events?version=${version}&detail=summary`, run, {
+follow(stream, run, {
   take(number, data) {
     const event = JSON.parse(data);
     const answer = apply(run, number, event);
     if (answer !== "taken") return answer;
-    if (events.length < 20000) events.push(data);
     if (event.call && !programsAsked && missesProgram()) askPrograms();
     touch();
     return event.event === "end" ? "end" : answer;
@@ -306,7 +305,24 @@ function save(name, parts, type) {
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }
 const cell = (v) => { const t = String(v ?? ""); return `"${(/^[=+\-@\t\r]/.test(t) ? "'" + t : t).replaceAll('"', '""')}"`; };
-$("download-events").addEventListener("click", () => save(`${root.dataset.run}.jsonl`, events.map((e) => e + "\n"), "application/x-ndjson"));
+// The page keeps no events: they are read again, up to the last one that it has seen.
+async function everyEvent() {
+  const last = run.seen, lines = [], answer = await fetch(stream + "&lastEventId=0");
+  if (answer.status !== 200) throw new Error(answer.status);
+  for await (const [number, data] of events(answer)) {
+    if (number !== lines.length + 1) break;
+    lines.push(data + "\n");
+    if (number === last) return lines;
+  }
+  throw new Error("events are missing");
+}
+$("download-events").addEventListener("click", async () => {
+  put($("connection"), "Reading the events…");
+  try {
+    save(`${root.dataset.run}.jsonl`, await everyEvent(), "application/x-ndjson");
+    put($("connection"), "");
+  } catch { put($("connection"), "The events could not be read, and nothing was saved. Try again."); }
+});
 $("download-calls").addEventListener("click", () => {
   const names = ["callId", "parentId", "line", "tool", "state", "startedAt", "endedAt", "credits", "bytes", "error", "arguments"];
   save(`${root.dataset.run}.csv`, [names.join() + "\n", ...run.list.map((c) => names.map((n) => cell(c[n])).join() + "\n")], "text/csv");

@@ -4,6 +4,24 @@ import { leave, take as place } from "./place.js";
 
 const quiet = 1000, pause = 2000; // ms
 
+// events are those of an answer, each with its number. Whoever leaves the loop early ends
+// the answer.
+export async function* events(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (let rest = ""; ;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const frames = (rest + value).split("\n\n");
+      rest = frames.pop();
+      for (const frame of frames) {
+        const data = /^data: (.*)$/m.exec(frame);
+        if (data) yield [Number(/^id: (.*)$/m.exec(frame)?.[1]), data[1]];
+      }
+    }
+  } finally { reader.cancel().catch(() => {}); }
+}
+
 export function follow(url, run, { take, say, ended }) {
   let source = null, wait = 500, timer = 0, over = false;
 
@@ -32,21 +50,16 @@ export function follow(url, run, { take, say, ended }) {
   // poll reads what there is, and lets the connection go.
   async function poll() {
     const stopped = new AbortController();
-    let idle = setTimeout(() => stopped.abort(), 10 * quiet), rest = "", answer = "";
+    const hurry = () => { clearTimeout(idle); idle = setTimeout(() => stopped.abort(), quiet); };
+    let idle = setTimeout(() => stopped.abort(), 10 * quiet), answer = "";
     try {
       const got = await fetch(url + "&lastEventId=" + run.seen, { signal: stopped.signal });
       if (got.status !== 200) { clearTimeout(idle); return got.status === 204 ? stop() : look(); }
-      for (const reader = got.body.pipeThrough(new TextDecoderStream()).getReader(); answer !== "gap" && answer !== "end";) {
-        clearTimeout(idle);
-        idle = setTimeout(() => stopped.abort(), quiet);
-        const { done, value } = await reader.read();
-        if (done) break;
-        const frames = (rest + value).split("\n\n");
-        rest = frames.pop();
-        for (const frame of frames) {
-          const data = /^data: (.*)$/m.exec(frame);
-          if (data && answer !== "gap") answer = take(Number(/^id: (.*)$/m.exec(frame)?.[1]), data[1]);
-        }
+      hurry();
+      for await (const [id, data] of events(got)) {
+        hurry();
+        answer = take(id, data);
+        if (answer === "gap" || answer === "end") break;
       }
       say("");
     } catch { if (!stopped.signal.aborted) say("The connection is lost. Trying again…"); }
