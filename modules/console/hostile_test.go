@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,6 +34,7 @@ const ended = `document.body.dataset.status === "finish"`
 
 // What models and upstreams write is shown as text, whatever it looks like, and
 // numbers are exact. Arguments that are not shown whole say so, and lead to the whole.
+// What is copied as Python makes the same call.
 func TestHostileTextIsText(t *testing.T) {
 	testenv.Slow(t, "a browser")
 	t.Parallel()
@@ -72,9 +74,40 @@ print(evil, "\u202e", "x" * 100000)
 	look(ctx, t, s.URL+"/console/runs", 1440, "light")
 	require.Equal(t, evil, ask(ctx, t, chromedp.Evaluate[string](`document.querySelector("tbody th a").textContent`)))
 	require.True(t, ask(ctx, t, chromedp.Evaluate[bool](`window.pwned === undefined`)))
+	made := argumentsOf(t, s, s.Anna, started.ResultID)
+	cookie := sessionOf(t, s, s.Anna)
+	for i, call := range calls {
+		var card struct{ Python string }
+		_, text := visit(t, s.URL+"/console/calls/"+call.CallID+"/card", nil, "Cookie", cookie)
+		require.NoError(t, json.Unmarshal([]byte(text), &card))
+		require.Equal(t, made[i:i+1], argumentsOf(t, s, s.Anna, runs(t, s, s.Anna, card.Python)))
+	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	require.Empty(t, seen.complains)
+}
+
+// runs executes a program to its end, which has to be a good one.
+func runs(t *testing.T, s *apptest.Server, u apptest.User, code string) (run string) {
+	t.Helper()
+	var ran struct{ ResultID, Status, Stderr string }
+	a := s.Post(u, "/v1/sandbox/execute", map[string]any{"code": code, "language": "python"}, &ran)
+	require.Equal(t, http.StatusOK, a.Status, a.ErrMsg)
+	require.Equal(t, "completed", ran.Status, ran.Stderr)
+	return ran.ResultID
+}
+
+// argumentsOf are the arguments of the calls of the demo that a run made.
+func argumentsOf(t *testing.T, s *apptest.Server, u apptest.User, run string) (arguments []string) {
+	t.Helper()
+	var calls struct {
+		Items []struct{ Input json.RawMessage }
+	}
+	get(t, s, u, "/v1/tool/calls?toolset=demo&resultId="+run, &calls)
+	for _, c := range calls.Items {
+		arguments = append(arguments, string(c.Input))
+	}
+	return arguments
 }
 
 // wholeArguments follows the link to what is missing of a call's arguments, where the

@@ -265,7 +265,10 @@ async function copy(name) {
   const call = list.selected();
   if (!call) return;
   const answer = await fetch(`${base}/calls/${encodeURIComponent(call)}/card`);
-  if (answer.ok) { await navigator.clipboard.writeText((await answer.json())[name]); put($("spoken"), "Copied"); put($("connection"), "Copied as " + name); }
+  if (!answer.ok) return;
+  const text = (await answer.json())[name];
+  if (text) { await navigator.clipboard.writeText(text); put($("spoken"), "Copied"); }
+  put($("connection"), text ? "Copied as " + name : `This call cannot be made by ${name}.`);
 }
 
 // Calls that wait for somebody are above the list, whatever is filtered.

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/portico-run/portico/sdkgen/definition"
+	sdk "github.com/portico-run/portico/sdkgen/python"
 )
 
 // curl is a command that makes a call again. It names the server and the key as
@@ -22,24 +24,42 @@ func curl(c call, arguments json.RawMessage) string {
 	return `curl -sS "$URL/v1/tool/execute" -H "X-API-Key: $KEY" -H 'Content-Type: application/json' -d '` + strings.ReplaceAll(string(body), "'", `'\''`) + "'"
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// python is a line of a program that makes a call again.
+// python is a program that makes a call again; empty where the SDK has no class for it,
+// or where its names depend on what else there is.
 func python(c call, arguments json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(arguments))
 	d.UseNumber()
 	var members map[string]any
-	if d.Decode(&members) != nil || !identifier.MatchString(c.ToolsetID) || !identifier.MatchString(c.ToolName) {
+	if d.Decode(&members) != nil {
+		return ""
+	}
+	class := classOf(c)
+	if _, ok := members["cls"]; ok || class == "" { // Python gives the class under this name
 		return ""
 	}
 	named := make([]string, 0, len(members))
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if !identifier.MatchString(name) {
-			return fmt.Sprintf("refly_tools.%s.%s(**%s)", c.ToolsetID, c.ToolName, literal(members))
+		if sdk.Name(name, "") != name {
+			named = []string{"**" + literal(members)}
+			break
 		}
 		named = append(named, name+"="+literal(members[name]))
 	}
-	return fmt.Sprintf("refly_tools.%s.%s(%s)", c.ToolsetID, c.ToolName, strings.Join(named, ", "))
+	return fmt.Sprintf("from refly_tools.%s import %s\n%s.%s(%s)", c.ToolsetID, class, class, c.ToolName, strings.Join(named, ", "))
+}
+
+// classOf is the class of the SDK that has a call's tool. A toolset or a tool whose name
+// is as good in Python keeps it in every SDK.
+func classOf(c call) string {
+	switch c.ToolsetID {
+	case "builtin", "execute_code", "portico", "python_repl": // the server's own, which are no classes
+		return ""
+	}
+	made, err := sdk.Generate([]definition.Toolset{{Key: c.ToolsetID, Tools: []definition.Tool{{Name: c.ToolName}}}})
+	if err != nil || made.Toolsets[0].Module != c.ToolsetID || made.Toolsets[0].Methods[c.ToolName] != c.ToolName {
+		return ""
+	}
+	return made.Toolsets[0].Class
 }
 
 // literal is a value as Python writes it.

@@ -15,8 +15,23 @@ func TestACallIsMadeAgainWithTheSameArguments(t *testing.T) {
 	arguments := json.RawMessage(`{"title":"it's <b>\\u003c é","n":9007199254740993,"deep":{"a":[true,null]}}`)
 	require.Equal(t, `curl -sS "$URL/v1/tool/execute" -H "X-API-Key: $KEY" -H 'Content-Type: application/json' -d '`+
 		`{"arguments":{"title":"it'\''s <b>\\u003c é","n":9007199254740993,"deep":{"a":[true,null]}},"toolName":"save_note","toolsetKey":"demo"}'`, curl(c, arguments))
-	require.Equal(t, `refly_tools.demo.save_note(deep={"a": [True, None]}, n=9007199254740993, title="it's <b>\\u003c \u00e9")`, python(c, arguments))
-	require.Equal(t, `refly_tools.demo.save_note(**{"a b": 1})`, python(c, json.RawMessage(`{"a b":1}`)))
+	const imports = "from refly_tools.demo import Demo\nDemo.save_note("
+	require.Equal(t, imports+`deep={"a": [True, None]}, n=9007199254740993, title="it's <b>\\u003c \u00e9")`, python(c, arguments))
+	require.Equal(t, imports+`**{"a b": 1})`, python(c, json.RawMessage(`{"a b":1}`)))
+	require.Equal(t, imports+`**{"from": 1, "to": 2})`, python(c, json.RawMessage(`{"from":1,"to":2}`)))
+}
+
+// A call that no class of the SDK makes for certain is no program.
+func TestSomeCallsAreNoPrograms(t *testing.T) {
+	t.Parallel()
+	for key, tool := range map[string]string{
+		"builtin": "complete", "execute_code": "execute_code", "portico": "load_file", "python_repl": "python_repl",
+		"my-mail": "send", "class": "send", "docs": "send", "mail": "send-all", "": "send", "notes": "str", "a/b": "send", "any": "import",
+	} {
+		require.Empty(t, python(call{ToolsetID: key, ToolName: tool}, json.RawMessage(`{}`)), "%s.%s", key, tool)
+	}
+	require.Empty(t, python(call{ToolsetID: "mail", ToolName: "send"}, json.RawMessage(`{"cls":1}`)))
+	require.Equal(t, "from refly_tools.any import Any_\nAny_.send()", python(call{ToolsetID: "any", ToolName: "send"}, json.RawMessage(`{}`)))
 }
 
 // What is coloured is the program, character by character.
