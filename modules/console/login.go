@@ -58,7 +58,11 @@ func (s *shell) enter(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	proof := map[string]string{}
 	for _, name := range []string{"apiKey", "code", "email", "password"} {
-		if value := strings.TrimSpace(r.PostFormValue(name)); value != "" {
+		value := r.PostFormValue(name)
+		if name != "password" { // spaces around it are part of it
+			value = strings.TrimSpace(value)
+		}
+		if value != "" {
 			proof[name] = value
 		}
 	}

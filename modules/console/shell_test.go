@@ -54,8 +54,8 @@ func sessionOf(t *testing.T, s *apptest.Server, u apptest.User) string {
 	return c.Name + "=" + c.Value
 }
 
-// Whoever is not signed in is asked to, and comes back to where he was going, but
-// not to another server.
+// Whoever is not signed in is asked to, with a key or with a password as it was set, and
+// comes back to where he was going, but not to another server.
 func TestSigningInLeadsBack(t *testing.T) {
 	t.Parallel()
 	s := apptest.Serve(t, "../../configs/toolsets")
@@ -75,6 +75,14 @@ func TestSigningInLeadsBack(t *testing.T) {
 	require.Contains(t, text, `role="alert"`)
 	require.NotContains(t, text, "rf_wrong", "a key is not shown again")
 	require.Empty(t, resp.Cookies())
+
+	// Spaces around a password are part of it, those around a name are not.
+	const spaced = " correct horse "
+	require.Equal(t, http.StatusOK, s.Post(s.Ben, "/v1/auth/password", map[string]string{"password": spaced}, nil).Status)
+	for typed, want := range map[string]int{spaced: http.StatusSeeOther, strings.TrimSpace(spaced): http.StatusUnauthorized} {
+		resp, _ = visit(t, s.URL+"/console/login", url.Values{"email": {" ben "}, "password": {typed}})
+		require.Equal(t, want, resp.StatusCode, "%q", typed)
+	}
 
 	cookie := sessionOf(t, s, s.Anna)
 	resp, _ = visit(t, s.URL+"/console/logout", url.Values{}, "Cookie", cookie)
