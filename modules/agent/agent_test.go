@@ -118,7 +118,7 @@ func TestRequestsAreRefused(t *testing.T) {
 	none := agenttest.Serve(t, "", "MODEL_NAME=")
 	status, answer := none.Send("POST", "/v1/skill/invoke", map[string]any{"query": "x"})
 	require.Equal(t, 503, status)
-	require.Contains(t, answer, "MODEL_NAME")
+	require.Contains(t, answer, "sets MODEL_NAME or MODEL_FILE.")
 }
 
 // A process works on so many runs at once and no more; an abort, and the end of

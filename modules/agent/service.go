@@ -66,7 +66,7 @@ const (
 
 // Errors of the service.
 var (
-	ErrNoModel = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY.")
+	ErrNoModel = errs.New(errs.Unavailable, "No model is configured.").Do("The administrator sets MODEL_NAME or MODEL_FILE.")
 	errAborted = errors.New("aborted by the user")
 	errOver    = errors.New("the work on the run is over")
 )

@@ -75,7 +75,7 @@ type Service struct{ deps Deps }
 
 // ErrNoModel is the answer where no model is configured.
 var ErrNoModel = errs.New(errs.Unavailable, "No model answers questions on this server.").
-	Do("The administrator names one with MODEL_NAME; search_knowledge works without.")
+	Do("The administrator names one with MODEL_NAME or MODEL_FILE; search_knowledge works without.")
 
 // Question asks for an answer.
 type Question struct {

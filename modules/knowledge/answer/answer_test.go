@@ -192,6 +192,12 @@ func TestAnswersThatAreNotWholeAreErrors(t *testing.T) {
 	_, err := f.Ask(t.Context(), function.Caller{Actor: anna}, question)
 	require.Equal(t, errs.NoCredits, errs.CodeOf(err))
 	require.Empty(t, f.model.asked)
+
+	none := answer.New(answer.Deps{Knowledge: passages{{Passage: knowledge.Passage{Text: "A lantern burns for nine hours."}}}})
+	_, err = none.Service.Ask(t.Context(), function.Caller{Actor: anna}, question)
+	var said *errs.Error
+	require.ErrorAs(t, err, &said)
+	require.Contains(t, said.Detail, "MODEL_NAME or MODEL_FILE")
 }
 
 // An answer costs what the model costs that gave it, also one in place of another, and
