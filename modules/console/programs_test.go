@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/modules/app/apptest"
 )
 
@@ -46,7 +47,7 @@ func allPrograms(ctx context.Context, t *testing.T, s *apptest.Server) {
 	cookie := sessionOf(t, s, s.Anna)
 	_, page := visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", cookie)
 	require.Equal(t, many, strings.Count(page, `<article class="program"`))
-	require.NotContains(t, page, "There are more programs")
+	require.NotContains(t, page, "There are more")
 
 	// What is edited is the program that is replayed, or the one that is named.
 	replayed := regexp.MustCompile(`name="program" value="([^"]+)"`).FindStringSubmatch(page)
@@ -60,6 +61,20 @@ func allPrograms(ctx context.Context, t *testing.T, s *apptest.Server) {
 	require.Regexp(t, `<textarea id="code"[^>]*>\s*24 small</textarea>`, page)
 	resp, _ := visit(t, address+"&from=none", nil, "Cookie", cookie)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+
+	// A conversation that is longer than one answer of the API says so.
+	require.NoError(t, s.App.DB.InTx(t.Context(), func(tx database.Tx) error {
+		for i := range 1001 {
+			err := database.Unscoped(tx.Handle).Exec("INSERT INTO action_messages (message_id, result_id, version, seq, type, content) VALUES (?, ?, 0, ?, 'human', 'said')", fmt.Sprint("m-", i), run, i+100).Error
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, page = visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", cookie)
+	require.Less(t, strings.Count(page, `<article class="said human"`), 1001)
+	require.Regexp(t, `There are more messages: <code>GET /v1/action/result\?resultId=[^ ]+;messagesAfter=[^<]+<`, page)
 
 	run, programs = ranElsewhere(t, s, s.Anna, many, strings.Repeat("x", 60<<10))
 	_, page = visit(t, s.URL+"/console/runs/"+run, nil, "Cookie", cookie)

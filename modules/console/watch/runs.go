@@ -16,6 +16,7 @@ type action struct {
 	LastEventID                                        int64
 	CreatedAt, UpdatedAt                               time.Time
 	Messages                                           []message
+	MessagesCursor                                     string // set where there are more
 	Input                                              json.RawMessage
 }
 
