@@ -109,6 +109,7 @@ class Sync(unittest.TestCase):
         again = self.portico.runs.get(run.result_id)
         self.assertEqual(again.version, run.version)
         self.assertEqual([e.id for e in again.events(after=events[-2].id)], [events[-1].id])
+        self.assertEqual(list(again.events(after=events[-1].id)), [], "there is nothing more")
         failed = self.portico.runs.start("Does it break?").wait()
         self.assertEqual(failed.status, "error")
         self.assertIn("no such model", failed.errors[0])
@@ -260,7 +261,9 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(events[-1].type, "end")
         self.assertEqual((await run.wait()).answer, "It is warm in Oslo.")
         self.assertFalse(await run.abort())
-        self.assertEqual((await self.portico.runs.get(run.result_id)).version, run.version)
+        again = await self.portico.runs.get(run.result_id)
+        self.assertEqual(again.version, run.version)
+        self.assertEqual([e async for e in again.events(after=events[-1].id)], [], "there is nothing more")
 
     async def test_runs_over_a_bad_road(self) -> None:
         run = await self.portico.runs.start("How warm is Oslo?", toolsets=["demo"], result_id="ar-far")

@@ -31,7 +31,9 @@ export class Run {
     for (let failures = 0; ; failures++) {
       let problem: PorticoError;
       try {
-        for await (const event of this.stream(last, signal)) {
+        const response = await this.open(last, signal);
+        if (response.status === 204) return; // the run has ended, and there is nothing more
+        for await (const event of eventsOf(response)) {
           if (event.id > 0 && event.id <= last) continue;
           last = Math.max(last, event.id);
           failures = 0;
@@ -49,33 +51,10 @@ export class Run {
     }
   }
 
-  private async *stream(after: number, signal?: AbortSignal): AsyncGenerator<RunEvent, void, undefined> {
+  private open(after: number, signal?: AbortSignal): Promise<Response> {
     const path = `/v1/action/${encodeURIComponent(this.resultId)}/events`;
     const params = { version: String(this.version), lastEventId: String(after) };
-    const response = await this.transport.open({ method: "GET", path, params, signal });
-    if (response.status !== 200 || !response.body) throw refusal(await read(response));
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    try {
-      let rest = "";
-      let id = "";
-      let data: string[] = [];
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return; // an event that is not whole does not count
-        const lines = (rest + value).split(/\r?\n/);
-        rest = lines.pop() ?? "";
-        for (const line of lines) {
-          if (line === "") {
-            if (data.length > 0) yield { ...(JSON.parse(data.join("\n")) as RunEvent), id: Number(id) || 0 };
-            id = "";
-            data = [];
-          } else if (line.startsWith("id:")) id = line.slice(3).trimStart();
-          else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
-        }
-      }
-    } finally {
-      await reader.cancel().catch(() => undefined); // it may have broken off already
-    }
+    return this.transport.open({ method: "GET", path, params, signal });
   }
 
   /** The run as it is at the moment. */
@@ -94,5 +73,32 @@ export class Run {
     const json = { resultId: this.resultId, version: this.version };
     const { aborted } = await this.transport.ask<{ aborted: boolean }>({ method: "POST", path: "/v1/action/abort", json, again: true });
     return aborted;
+  }
+}
+
+/** Reads server-sent events. */
+async function* eventsOf(response: Response): AsyncGenerator<RunEvent, void, undefined> {
+  if (response.status !== 200 || !response.body) throw refusal(await read(response));
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    let rest = "";
+    let id = "";
+    let data: string[] = [];
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return; // an event that is not whole does not count
+      const lines = (rest + value).split(/\r?\n/);
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        if (line === "") {
+          if (data.length > 0) yield { ...(JSON.parse(data.join("\n")) as RunEvent), id: Number(id) || 0 };
+          id = "";
+          data = [];
+        } else if (line.startsWith("id:")) id = line.slice(3).trimStart();
+        else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined); // it may have broken off already
   }
 }

@@ -26,6 +26,7 @@ test("runs", async () => {
   const again = await portico.run(run.resultId);
   assert.equal(again.version, run.version);
   assert.deepEqual((await all(again.events({ after: events.at(-2).id }))).map((e) => e.id), [events.at(-1).id]);
+  assert.deepEqual(await all(again.events({ after: events.at(-1).id })), [], "there is nothing more");
 });
 
 test("runs over a bad road", async () => {

@@ -108,6 +108,9 @@ class Run:
     def _stream(self, at: _flows.Following) -> Iterator[Event]:
         path = f"/v1/action/{at.result_id}/events"
         with self._client._http.stream("GET", path, params=at.params(), timeout=httpx.Timeout(30, read=60)) as response:
+            if response.status_code == 204:  # the run has ended, and there is nothing more
+                at.ended = True
+                return
             if response.status_code != 200:
                 response.read()
                 answer = _http.read(_flows.Request("GET", path), response)
