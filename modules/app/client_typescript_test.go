@@ -43,6 +43,9 @@ func TestTheTypeScriptClient(t *testing.T) {
   output: [{call: {name: execute_code, arguments: {code: "print(get_weather(city='Oslo')['city'])"}}}]
 - expect: ["Oslo"]
   output: [{text: "It is warm "}, {text: "in Oslo."}]
+- on: List them often
+  output: [{text: "I look."}, {call: {name: execute_code, arguments: {code: "await asyncio.gather(*(list_cities() for _ in range(1020)))"}}}]
+- output: [{text: "There are some."}]
 - on: Ask me
   output: [{call: {name: execute_code, arguments: {code: "get_weather(city='Oslo')"}}}]
 - expect: ["not today"]

@@ -114,6 +114,15 @@ class Sync(unittest.TestCase):
         self.assertEqual(failed.status, "error")
         self.assertIn("no such model", failed.errors[0])
 
+    def test_long_runs(self) -> None:
+        result = self.portico.runs.start("List them often.", toolsets=["demo"]).wait()
+        self.assertEqual(result.answer, "There are some.", "it is on the last page")
+        self.assertEqual(len({m["messageId"] for m in result.raw["messages"]}), 1020 + 4)
+        calls = {s["name"]: len(s["toolCalls"]) for s in result.raw["steps"]}
+        self.assertEqual(sum(calls.values()), 1020 + 1, calls)
+        self.assertEqual([s["content"] for s in result.raw["steps"] if s["content"]], ["I look.There are some."])
+        self.assertNotIn("messagesCursor", result.raw)
+
     def test_runs_over_a_bad_road(self) -> None:
         whole = list(self.portico.runs.start("How warm is Oslo?", toolsets=["demo"], result_id="ar-road").events())
         with Road(cut_after=2500) as road, Portico(road.url) as far:

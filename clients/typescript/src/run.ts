@@ -57,9 +57,21 @@ export class Run {
     return this.transport.open({ method: "GET", path, params, signal });
   }
 
-  /** The run as it is at the moment. */
-  result(): Promise<RunResult> {
-    return this.transport.ask({ method: "GET", path: "/v1/action/result", params: { resultId: this.resultId, version: String(this.version) }, again: true });
+  /** The run as it is at the moment, with all of its messages, which come in several answers where there are many. */
+  async result(): Promise<RunResult> {
+    const messages: RunResult["messages"] = [];
+    const steps = new Map<string, Step>();
+    const params: Record<string, string> = { resultId: this.resultId, version: String(this.version) };
+    for (;;) {
+      const { messagesCursor, ...page } = await this.transport.ask<RunResult>({ method: "GET", path: "/v1/action/result", params, again: true });
+      messages.push(...page.messages);
+      for (const step of page.steps) {
+        const before = steps.get(step.name);
+        steps.set(step.name, before ? joined(before, step) : step);
+      }
+      if (!messagesCursor) return { ...page, messages, steps: [...steps.values()] };
+      params.messagesAfter = messagesCursor;
+    }
   }
 
   /** Waits for the end of the run. */
@@ -74,6 +86,17 @@ export class Run {
     const { aborted } = await this.transport.ask<{ aborted: boolean }>({ method: "POST", path: "/v1/action/abort", json, again: true });
     return aborted;
   }
+}
+
+type Step = RunResult["steps"][number];
+
+/** A step whose messages came in two answers. */
+function joined(before: Step, after: Step): Step {
+  const reasoningContent = (before.reasoningContent ?? "") + (after.reasoningContent ?? "");
+  return {
+    ...before, content: before.content + after.content, ...(reasoningContent && { reasoningContent }),
+    toolCalls: [...before.toolCalls, ...after.toolCalls], tokenUsage: [...before.tokenUsage, ...after.tokenUsage],
+  };
 }
 
 /** Reads server-sent events. */

@@ -29,6 +29,16 @@ test("runs", async () => {
   assert.deepEqual(await all(again.events({ after: events.at(-1).id })), [], "there is nothing more");
 });
 
+test("long runs", async () => {
+  const run = await portico.startRun("List them often.", { toolsets: ["demo"] });
+  const { messages, steps, messagesCursor } = await run.wait();
+  assert.equal(messages.at(-1).content, "There are some.");
+  assert.equal(new Set(messages.map((m) => m.messageId)).size, 1020 + 4);
+  assert.equal(steps.flatMap((s) => s.toolCalls).length, 1020 + 1);
+  assert.deepEqual(steps.map((s) => s.content).filter(Boolean), ["I look.There are some."]);
+  assert.equal(messagesCursor, undefined);
+});
+
 test("runs over a bad road", async () => {
   const run = await portico.startRun("How warm is Oslo?", { toolsets: ["demo"], resultId: "ar-road" });
   const whole = await all(run.events());

@@ -85,13 +85,28 @@ def start(query: str, options: Mapping[str, Any]) -> Flow[tuple[str, int]]:
     return data["resultId"], data["version"]
 
 
-def result(result_id: str, version: int | None) -> Flow[models.RunResult]:
-    """Read a run."""
-    params = {"resultId": result_id}
-    if version is not None:
-        params["version"] = str(version)
-    data = yield from ask(Request("GET", "/v1/action/result", params=params, again=True))
-    return models.run_result(data)
+def newest(result_id: str) -> Flow[int]:
+    """Return the newest version of a run."""
+    data = yield from ask(Request("GET", "/v1/action/result", params={"resultId": result_id}, again=True))
+    return int(data["version"])
+
+
+def result(result_id: str, version: int) -> Flow[models.RunResult]:
+    """Read a run with all of its messages, which come in several answers where there are many."""
+    params = {"resultId": result_id, "version": str(version)}
+    messages: list[Any] = []
+    steps: dict[str, dict[str, Any]] = {}
+    while True:
+        data = yield from ask(Request("GET", "/v1/action/result", params=params, again=True))
+        messages += data["messages"]
+        for step in data["steps"]:
+            whole = steps.setdefault(step["name"], {})
+            for member, value in step.items():
+                whole[member] = whole[member] + value if member in whole and member != "name" else value
+        cursor = data.pop("messagesCursor", "")
+        if not cursor:
+            return models.run_result({**data, "messages": messages, "steps": list(steps.values())})
+        params["messagesAfter"] = cursor
 
 
 def abort(result_id: str, version: int) -> Flow[bool]:

@@ -168,8 +168,7 @@ class AsyncRuns:
 
     async def get(self, result_id: str) -> AsyncRun:
         """Find a run, in its newest version."""
-        r = await self._client._do(_flows.result(result_id, None))
-        return AsyncRun(self._client, r.result_id, r.version)
+        return AsyncRun(self._client, result_id, await self._client._do(_flows.newest(result_id)))
 
 
 class AsyncPrograms:

@@ -165,8 +165,7 @@ class Runs:
 
     def get(self, result_id: str) -> Run:
         """Find a run, in its newest version."""
-        r = self._client._do(_flows.result(result_id, None))
-        return Run(self._client, r.result_id, r.version)
+        return Run(self._client, result_id, self._client._do(_flows.newest(result_id)))
 
 
 class Programs:
