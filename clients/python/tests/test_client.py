@@ -168,6 +168,25 @@ for f in (broken, odd):
         with self.assertRaisesRegex(ValueError, "no canvas_id"):
             self.portico.programs.run("1", tools=[double], canvas_id="c-1")
 
+    def test_how_programs_with_tools_end(self) -> None:
+        rounds = self.portico.programs.run("for i in range(21):\n    print(double(n=i))", tools=[double])
+        self.assertEqual((rounds.ok, rounds.status, rounds.error), (False, "failed", "Exceeded maximum round trips (20)"))
+        self.assertEqual(len(rounds.stdout.splitlines()), 20)
+        over = {"status": "error", "stdout": "so far", "stderr": "", "error": "why"}
+        answers = [
+            (200, {**over, "error_code": "out_of_memory"}),
+            (400, {**over, "error_code": "cancelled"}),
+            (200, {**over, "error_code": "timeout"}),
+            (503, {**over, "error_code": "runtime_unavailable"}),
+        ]
+        with Stub(*answers) as stub, Portico(stub.url) as portico:
+            for status in ("out_of_memory", "cancelled", "timed_out"):
+                done = portico.programs.run("1", tools=[double])
+                self.assertEqual((done.ok, done.status, done.stdout, done.error), (False, status, "so far", "why"))
+            with self.assertRaises(PorticoError) as lost:
+                portico.programs.run("1", tools=[double])
+            self.assertEqual((lost.exception.status, lost.exception.message), (503, "why"))
+
     def _careful(self, code: str, results: list[Any]) -> None:
         results.append(self.portico.programs.run(code, toolsets=["demo"], approval="always"))
 

@@ -41,6 +41,8 @@ interface Round {
   stdout?: string | null;
   stderr?: string | null;
   error?: string | null;
+  /** failed, timeout, out_of_memory, cancelled or runtime_unavailable. */
+  error_code?: string;
   continuation_token?: string | null;
   tool_calls?: { id: string; name: string; input: Record<string, unknown> | null }[] | null;
 }
@@ -67,10 +69,12 @@ async function withTools(transport: Transport, code: string, options: ProgramOpt
   };
   for (;;) {
     const answer = await transport.send({ method: "POST", path: "/v1/exec/programmatic", json, signal });
-    const got = answer.body as Round | undefined;
-    if (![200, 408].includes(answer.status) || typeof got?.status !== "string") throw refusal(answer);
+    const got = answer.body as Round | null | undefined;
+    // What a program wrote is in every answer about one, whatever the status. One that the sandbox lost has no end.
+    if (typeof got !== "object" || got === null || !("stdout" in got) || got.error_code === "runtime_unavailable") throw refusal(answer);
     if (got.status !== "tool_call_required") {
-      const status = got.status === "completed" ? "completed" : answer.status === 408 ? "timed_out" : "failed";
+      const why = got.error_code === "timeout" ? "timed_out" : got.error_code;
+      const status = got.status === "completed" ? "completed" : why ?? "failed";
       return { status, ok: status === "completed", stdout: got.stdout ?? "", stderr: got.stderr ?? "", error: got.error ?? "", raw: { ...got } };
     }
     const calls = got.tool_calls ?? [];

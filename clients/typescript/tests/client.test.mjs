@@ -102,6 +102,25 @@ for f in (broken, odd):
   await assert.rejects(portico.executeProgram("1", { tools: [double], canvasId: "c-1" }), /no canvasId/);
 });
 
+test("how programs with tools end", async () => {
+  const rounds = await portico.executeProgram("for i in range(21):\n    print(double(n=i))", { tools: [double] });
+  assert.deepEqual([rounds.ok, rounds.status, rounds.error], [false, "failed", "Exceeded maximum round trips (20)"]);
+  assert.equal(rounds.stdout.split("\n").length, 21);
+  const over = { status: "error", stdout: "so far", stderr: "", error: "why" };
+  const answers = [[200, { ...over, error_code: "out_of_memory" }], [400, { ...over, error_code: "cancelled" }], [200, { ...over, error_code: "timeout" }], [503, { ...over, error_code: "runtime_unavailable" }]];
+  const stub = await serve((_, answer) => {
+    const [status, body] = answers.shift();
+    answer.writeHead(status).end(JSON.stringify(body));
+  });
+  const far = new Portico({ url: stub.url, apiKey });
+  for (const status of ["out_of_memory", "cancelled", "timed_out"]) {
+    const { ok, ...got } = await far.executeProgram("1", { tools: [double] });
+    assert.deepEqual([ok, got.status, got.stdout, got.error], [false, status, "so far", "why"]);
+  }
+  await assert.rejects(far.executeProgram("1", { tools: [double] }), { status: 503, message: "why" });
+  stub.close();
+});
+
 test("approvals", async () => {
   const run = await portico.startRun("Ask me first.", { toolsets: ["demo"], approval: "always" });
   let waiting = [];

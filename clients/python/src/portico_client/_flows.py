@@ -146,10 +146,11 @@ def program_with_tools(
     while True:
         answer: Answer = yield Request("POST", "/v1/exec/programmatic", body, timeout=_patience(timeout))
         got = answer.body
-        if answer.status not in (200, 408) or not isinstance(got, dict) or "status" not in got:
+        # What a program wrote is in every answer about one, whatever the status. One that the sandbox lost has no end.
+        if not isinstance(got, dict) or "stdout" not in got or got.get("error_code") == "runtime_unavailable":
             raise refusal(answer.status, got, answer.retry_after)
         if got["status"] != "tool_call_required":
-            return _ended(answer.status, got)
+            return _ended(got)
         calls = [(by_name.get(c["name"]), c["name"], c.get("input") or {}) for c in got["tool_calls"]]
         outcomes: list[Outcome] = yield Invoke(calls)
         body = {
@@ -161,8 +162,9 @@ def program_with_tools(
         }
 
 
-def _ended(status: int, got: Mapping[str, Any]) -> models.ProgramResult:
-    how = "completed" if got["status"] == "completed" else "timed_out" if status == 408 else "failed"
+def _ended(got: Mapping[str, Any]) -> models.ProgramResult:
+    why = got.get("error_code") or "failed"
+    how = "completed" if got["status"] == "completed" else "timed_out" if why == "timeout" else why
     return models.ProgramResult(how, got.get("stdout") or "", got.get("stderr") or "", got.get("error") or "", got)
 
 
