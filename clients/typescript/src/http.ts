@@ -66,6 +66,17 @@ export function lost(cause: unknown): PorticoError {
   return new PorticoError(`The server gave no answer: ${String(cause)}`, 0, "", "", "", undefined, { cause });
 }
 
+/** Writes JSON. What JSON has no form for is an error: others would read null, or nothing, in its place. */
+export function written(value: unknown): string {
+  return JSON.stringify(value, (_, v: unknown) => {
+    const number = typeof v === "number" && !Number.isFinite(v);
+    if (number || typeof v === "function" || typeof v === "symbol" || v instanceof Map || v instanceof Set) {
+      throw new TypeError(`JSON cannot say ${String(v)}`);
+    }
+    return v;
+  });
+}
+
 /** Sends requests of one user to one server. */
 export class Transport {
   constructor(
@@ -74,15 +85,15 @@ export class Transport {
     private readonly fetcher: typeof fetch,
   ) {}
 
-  open(request: Request): Promise<Response> {
+  open(request: Request, body?: string): Promise<Response> {
     const query = new URLSearchParams(request.params).toString();
     const headers: Record<string, string> = {};
     if (this.key !== undefined) headers["X-API-Key"] = this.key;
-    if (request.json !== undefined) headers["Content-Type"] = "application/json";
+    if (body !== undefined) headers["Content-Type"] = "application/json";
     const init: RequestInit = { method: request.method, headers };
     // Without a key, the session of the browser is the credential.
     if (this.key === undefined) init.credentials = "include";
-    if (request.json !== undefined) init.body = JSON.stringify(request.json);
+    if (body !== undefined) init.body = body;
     if (request.signal) init.signal = request.signal;
     return this.fetcher(this.url + request.path + (query && `?${query}`), init);
   }
@@ -92,11 +103,12 @@ export class Transport {
    * sent again whatever it is; where no answer came, only what changes nothing twice is.
    */
   async send(request: Request): Promise<Answer> {
+    const body = request.json === undefined ? undefined : written(request.json);
     for (let attempt = 0; ; attempt++) {
       let answer: Answer | undefined;
       let cause: unknown;
       try {
-        answer = await read(await this.open(request));
+        answer = await read(await this.open(request, body));
       } catch (e) {
         request.signal?.throwIfAborted();
         cause = e;

@@ -1,5 +1,5 @@
 import type { paths } from "./api.js";
-import { refusal, type Transport } from "./http.js";
+import { refusal, type Transport, written } from "./http.js";
 
 type Execution = paths["/v1/sandbox/execute"]["post"]["requestBody"]["content"]["application/json"];
 
@@ -89,7 +89,7 @@ async function call(tool: Tool | undefined, name: string, input: Record<string, 
   try {
     if (!tool) throw new Error(`there is no tool ${name}`);
     const result = await tool.run(input);
-    JSON.stringify(result); // what is not JSON is the tool's failure, not the program's
+    written(result); // what is not JSON is the tool's failure, not the program's
     return { result: result === undefined ? null : result, is_error: false };
   } catch (e) {
     return { result: null, is_error: true, error_message: String(e) };

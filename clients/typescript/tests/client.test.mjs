@@ -102,6 +102,17 @@ for f in (broken, odd):
   await assert.rejects(portico.executeProgram("1", { tools: [double], canvasId: "c-1" }), /no canvasId/);
 });
 
+test("what JSON cannot say is refused", async () => {
+  const code = "for f in (nan, endless, function, map):\n    try:\n        print('got', f())\n    except Exception as e:\n        print(e)\nprint(fine())";
+  const tools = Object.entries({ nan: NaN, endless: [{ x: -Infinity }], function: () => 1, map: new Map(), fine: { a: [1, null, undefined] } }).map(([name, value]) => ({ name, run: () => value }));
+  const { stdout } = await portico.executeProgram(code, { tools });
+  const lines = stdout.split("\n");
+  for (const [i, value] of ["NaN", "-Infinity", "() => 1", "[object Map]"].entries()) assert.ok(lines[i].includes(`JSON cannot say ${value}`), stdout);
+  assert.equal(lines[4], "{'a': [1, None, None]}");
+  await assert.rejects(portico.executeProgram("1", { timeoutMs: NaN }), { name: "TypeError", message: "JSON cannot say NaN" });
+  await assert.rejects(portico.decide("ptc:1", { decision: "allow", arguments: { days: Infinity } }), { name: "TypeError", message: "JSON cannot say Infinity" });
+});
+
 test("how programs with tools end", async () => {
   const rounds = await portico.executeProgram("for i in range(21):\n    print(double(n=i))", { tools: [double] });
   assert.deepEqual([rounds.ok, rounds.status, rounds.error], [false, "failed", "Exceeded maximum round trips (20)"]);
