@@ -27,6 +27,8 @@ export interface Request {
   params?: Record<string, string>;
   /** It may be sent more than once. */
   again?: boolean;
+  /** It may take longer than five minutes. */
+  lasts?: boolean;
   signal?: AbortSignal | undefined;
 }
 
@@ -82,7 +84,7 @@ export class Transport {
   constructor(
     private readonly url: string,
     private readonly key: string | undefined,
-    private readonly fetcher: typeof fetch,
+    private readonly fetcher: typeof fetch | undefined,
   ) {}
 
   open(request: Request, body?: string): Promise<Response> {
@@ -95,7 +97,9 @@ export class Transport {
     if (this.key === undefined) init.credentials = "include";
     if (body !== undefined) init.body = body;
     if (request.signal) init.signal = request.signal;
-    return this.fetcher(this.url + request.path + (query && `?${query}`), init);
+    const url = this.url + request.path + (query && `?${query}`);
+    if (request.lasts && !this.fetcher && inNode()) return patient(url, init);
+    return (this.fetcher ?? fetch)(url, init);
   }
 
   /**
@@ -132,6 +136,31 @@ export class Transport {
     }
     return body.data as T;
   }
+}
+
+function inNode(): boolean {
+  const { process } = globalThis as { process?: { versions?: { node?: string } } };
+  return process?.versions?.node !== undefined;
+}
+
+/** What patient uses of node's modules http and https. */
+interface Http {
+  request(url: string, options: object, answered: (answer: Incoming) => void): { on(event: "error", fail: (e: Error) => void): void; end(body: unknown): void };
+}
+type Incoming = AsyncIterable<Uint8Array<ArrayBuffer>> & { statusCode: number; headers: Record<string, string> };
+
+/** Does what fetch does, and waits for the answer however long it takes: node's fetch gives up after five minutes. */
+async function patient(url: string, { body, ...options }: RequestInit): Promise<Response> {
+  const module: string = url.startsWith("https:") ? "node:https" : "node:http"; // a constant would be bundled for browsers
+  const { request } = (await import(module)) as Http;
+  const answer = await new Promise<Incoming>((resolve, reject) => {
+    const asked = request(url, options, resolve);
+    asked.on("error", reject);
+    asked.end(body);
+  });
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  for await (const piece of answer) pieces.push(piece);
+  return new Response(new Blob(pieces), { status: answer.statusCode, headers: answer.headers });
 }
 
 export async function read(response: Response): Promise<Answer> {

@@ -22,7 +22,7 @@ export interface PorticoOptions {
   url?: string;
   /** Left out, the session of the browser is the credential. */
   apiKey?: string;
-  /** In the place of the global one. */
+  /** In the place of the global one. In node, programs are waited for without it, since it gives up after five minutes. */
   fetch?: typeof fetch;
 }
 
@@ -30,7 +30,7 @@ export interface PorticoOptions {
 export class Portico {
   private readonly transport: Transport;
 
-  constructor({ url = "", apiKey, fetch: fetcher = (...args) => fetch(...args) }: PorticoOptions = {}) {
+  constructor({ url = "", apiKey, fetch: fetcher }: PorticoOptions = {}) {
     this.transport = new Transport(url.replace(/\/+$/, ""), apiKey, fetcher);
   }
 

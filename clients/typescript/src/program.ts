@@ -53,7 +53,7 @@ export async function executeProgram(transport: Transport, code: string, options
   if (tools.length > 0) return withTools(transport, code, options);
   const json = { code, language, toolsets, ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }), ...(canvasId === undefined ? {} : { canvasId }) };
   const raw = await transport.ask<Record<string, unknown> & { status: string; stdout: string; stderr: string; errorCode?: string }>({
-    method: "POST", path: "/v1/sandbox/execute", json, signal,
+    method: "POST", path: "/v1/sandbox/execute", json, lasts: true, signal,
   });
   return { status: raw.status, ok: raw.status === "completed", stdout: raw.stdout, stderr: raw.stderr, error: raw.errorCode ?? "", raw };
 }
@@ -68,7 +68,7 @@ async function withTools(transport: Transport, code: string, options: ProgramOpt
     ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
   };
   for (;;) {
-    const answer = await transport.send({ method: "POST", path: "/v1/exec/programmatic", json, signal });
+    const answer = await transport.send({ method: "POST", path: "/v1/exec/programmatic", json, lasts: true, signal });
     const got = answer.body as Round | null | undefined;
     // What a program wrote is in every answer about one, whatever the status. One that the sandbox lost has no end.
     if (typeof got !== "object" || got === null || !("stdout" in got) || got.error_code === "runtime_unavailable") throw refusal(answer);

@@ -132,6 +132,19 @@ test("how programs with tools end", async () => {
   stub.close();
 });
 
+test("programs last longer than fetch waits", async () => {
+  const usual = Symbol.for("undici.globalDispatcher.1");
+  const before = globalThis[usual];
+  globalThis[usual] = new before.constructor({ headersTimeout: 1000, bodyTimeout: 1000 }); // five minutes, in short
+  try {
+    const code = "wait(ms=4000)\nprint('done')";
+    assert.equal((await portico.executeProgram(code, { toolsets: ["demo"] })).stdout, "done\n");
+    assert.equal((await portico.executeProgram(`double(n=1)\n${code}`, { toolsets: ["demo"], tools: [double] })).stdout, "done\n");
+  } finally {
+    globalThis[usual] = before;
+  }
+});
+
 test("approvals", async () => {
   const run = await portico.startRun("Ask me first.", { toolsets: ["demo"], approval: "always" });
   let waiting = [];
