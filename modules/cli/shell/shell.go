@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/configs"
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/modules/account/erasure"
 	"github.com/portico-run/portico/modules/app"
 )
 
@@ -52,6 +53,8 @@ func ExitCode(err error) int {
 		return done
 	case errors.Is(err, ErrUsage):
 		return usage
+	case errors.Is(err, erasure.ErrBusy):
+		return failed // a conflict, but the user is disabled by now
 	case errors.Is(err, errRefused), ok && e.Code.Status() == http.StatusConflict:
 		return refused
 	case ok && e.Code.Status() == http.StatusNotFound:
