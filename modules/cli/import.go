@@ -16,11 +16,12 @@ import (
 	"github.com/portico-run/portico/modules/toolset/file"
 )
 
-// importedBody names what was written, a toolset or a file, and what was left
-// out of it.
+// importedBody names what was written, a toolset or a file, or is its content, and
+// says what was left out of it.
 type importedBody struct {
 	Toolset string         `json:"toolset,omitempty"`
 	File    string         `json:"file,omitempty"`
+	Content string         `json:"content,omitempty"`
 	Methods int            `json:"methods"`
 	LeftOut []openapi.Left `json:"leftOut,omitempty"`
 	Notes   []string       `json:"notes,omitempty"`
@@ -85,7 +86,7 @@ func (c *cli) importToolset() *cobra.Command {
 	flags.StringSliceVar(&i.Security, "security", nil, "the security schemes that calls use; the ones of most operations if not given")
 	flags.BoolVar(&i.Bearer, "bearer", false, "calls carry a bearer token, whatever the document says")
 	flags.StringVar(&i.Price, "price", "0", "credits of a call")
-	flags.StringVar(&i.out, "out", "", "write a toolset file instead of loading it; - prints it")
+	flags.StringVar(&i.out, "out", "", "write a toolset file instead of loading it; - prints it, with --json as content")
 	flags.StringSliceVar(&i.Egress, "egress", nil, "networks beyond the public internet where the document and the API are")
 	flags.StringSliceVar(&i.allowRef, "allow-ref", nil, "folders outside the document's own where files are that it refers to")
 	i.graphql.flags(flags)
@@ -126,9 +127,12 @@ func (c *cli) keepImported(cmd *cobra.Command, i imported, made openapi.Toolset)
 	body := importedBody{Methods: made.Methods, LeftOut: made.LeftOut, Notes: made.Notes}
 	if i.out != "" {
 		if i.out == "-" {
-			c.tellLeft(made.LeftOut, made.Notes)
-			_, err := c.Stdout.Write(made.File)
-			return err
+			body.Content = string(made.File)
+			return c.Answer(body, func() error {
+				c.tellLeft(made.LeftOut, made.Notes)
+				_, err := c.Stdout.Write(made.File)
+				return err
+			})
 		}
 		if err := os.WriteFile(i.out, made.File, 0o600); err != nil {
 			return err
