@@ -55,13 +55,11 @@ func (c *cli) audit() *cobra.Command {
 				}
 				who.UID = u.UID
 			}
-			page, err := a.Accounts.Service.Audit(ctx, who, httpapi.PageQuery{Limit: httpapi.MaxPageSize})
+			bodies, err := shell.All(func(q httpapi.PageQuery) (httpapi.Page[audit.Event], error) {
+				return a.Accounts.Service.Audit(ctx, who, q)
+			}, func(e audit.Event) eventBody { return eventBody{e.CreatedAt, e.Action, e.Subject, e.KeyID, e.Detail} })
 			if err != nil {
 				return err
-			}
-			bodies := make([]eventBody, len(page.Items))
-			for i, e := range page.Items {
-				bodies[i] = eventBody{e.CreatedAt, e.Action, e.Subject, e.KeyID, e.Detail}
 			}
 			return c.Answer(bodies, c.Table("WHEN | WHAT | OF | BY KEY", func(w io.Writer) {
 				for _, e := range bodies {

@@ -185,13 +185,13 @@ type rechargeBody struct {
 
 func (c commands) recharges() *cobra.Command {
 	return c.OfUser(shell.Spec{Use: "recharges", Short: "What a user was given, newest first", Example: "portico credit recharges --user anna"}, func(ctx context.Context, a *app.App, user actor.Actor, _ string) error {
-		page, err := a.Credits.Service.Recharges(ctx, user, httpapi.PageQuery{Limit: 100})
+		bodies, err := shell.All(func(q httpapi.PageQuery) (httpapi.Page[billing.Lot], error) {
+			return a.Credits.Service.Recharges(ctx, user, q)
+		}, func(l billing.Lot) rechargeBody {
+			return rechargeBody{l.ID, l.Source, l.Text, l.Amount, l.Left, l.CreatedAt, l.ExpiresAt}
+		})
 		if err != nil {
 			return err
-		}
-		bodies := make([]rechargeBody, len(page.Items))
-		for i, l := range page.Items {
-			bodies[i] = rechargeBody{l.ID, l.Source, l.Text, l.Amount, l.Left, l.CreatedAt, l.ExpiresAt}
 		}
 		return c.Answer(bodies, c.Table("ID | SOURCE | GIVEN | LEFT | EXPIRES", func(w io.Writer) {
 			for _, l := range bodies {

@@ -75,18 +75,11 @@ func (c *commands) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bodies := []documentBody{}
-			for page := (httpapi.PageQuery{Limit: httpapi.MaxPageSize}); ; {
-				got, err := a.Knowledge.Service.Documents(ctx, owner, p.collection, page)
-				if err != nil {
-					return err
-				}
-				for _, d := range got.Items {
-					bodies = append(bodies, toDocument(d))
-				}
-				if page.Cursor = got.NextCursor; page.Cursor == "" {
-					break
-				}
+			bodies, err := shell.All(func(q httpapi.PageQuery) (httpapi.Page[knowledge.Document], error) {
+				return a.Knowledge.Service.Documents(ctx, owner, p.collection, q)
+			}, toDocument)
+			if err != nil {
+				return err
 			}
 			return c.Answer(bodies, c.Table("COLLECTION | SOURCE | TITLE | PASSAGES | UPDATED", func(w io.Writer) {
 				for _, d := range bodies {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portico-run/portico/configs"
+	"github.com/portico-run/portico/internal/httpapi"
 )
 
 // logger logs to standard error. Commands raise the level, so that their
@@ -80,4 +81,19 @@ func Moment(t *time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// All reads every page of a list, and returns what is written of its items.
+func All[T, B any](read func(q httpapi.PageQuery) (httpapi.Page[T], error), body func(T) B) ([]B, error) {
+	bodies := []B{}
+	for q := (httpapi.PageQuery{Limit: httpapi.MaxPageSize}); ; {
+		page, err := read(q)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, httpapi.MapPage(page, body).Items...)
+		if q.Cursor = page.NextCursor; q.Cursor == "" {
+			return bodies, nil
+		}
+	}
 }
