@@ -317,7 +317,7 @@ func (a *App) tools(functions *function.Registry) *tool.Module {
 		},
 		Settings: approval.Settings{
 			Default: approval.Level(c.Approval.Default), Expiry: c.Approval.Expiry, MaxWaiting: c.Approval.MaxPerUser,
-			Webhook: c.Approval.Webhook, Secret: c.Approval.WebhookSecret.Reveal(), Endpoint: c.Server.Endpoint,
+			Webhook: c.Approval.Webhook, Secret: c.Approval.WebhookSecret.Reveal(), Console: a.consoleURL(),
 		},
 	})
 	return tool.New(tool.Deps{

@@ -255,3 +255,28 @@ func TestTheWebhookIsTold(t *testing.T) {
 	require.Contains(t, (<-done).raw, "APPROVAL_DENIED")
 	require.NotContains(t, s.log.String(), "a-secret-of-the-webhook")
 }
+
+// Without a console, the webhook is told of a call with no link.
+func TestTheWebhookIsSentNoLinkToAConsoleThatIsOff(t *testing.T) {
+	t.Parallel()
+	got := make(chan []byte, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil {
+			got <- body
+		}
+	}))
+	t.Cleanup(hook.Close)
+	s := serve(t, databasetest.URL(t, database.SQLite), "APPROVAL_WEBHOOK="+hook.URL, "APPROVAL_WEBHOOK_SECRET=a-secret-of-the-webhook", "CONSOLE_ENABLED=false")
+	s.apply(t, map[string]string{"asks.yaml": asks})
+	done := make(chan answer, 1)
+	go func() {
+		done <- s.send(s.key, "POST", "/v1/tool/execute", `{"toolsetKey":"asks","toolName":"tool_0","arguments":{"city":"Rome"}}`)
+	}()
+	w := s.waits(1)[0]
+	var told map[string]any
+	require.NoError(t, json.Unmarshal(<-got, &told))
+	require.NotContains(t, told, "link")
+	require.Contains(t, told, "approval")
+	require.Equal(t, http.StatusOK, s.decide(w.CallID, "refuse").status)
+	<-done
+}

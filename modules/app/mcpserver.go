@@ -12,20 +12,24 @@ import (
 	"github.com/portico-run/portico/modules/toolset/install"
 )
 
+// consoleURL is where the console is; empty where there is none.
+func (a *App) consoleURL() string {
+	if place := a.Config.Console.Place(); place != "" {
+		return a.Config.Server.Endpoint + place
+	}
+	return ""
+}
+
 // mcpServer wires this server as an MCP server.
 func (a *App) mcpServer(box *secretbox.Box) *mcpserver.Module {
 	c := a.Config
-	console := ""
-	if place := c.Console.Place(); place != "" {
-		console = c.Server.Endpoint + place
-	}
 	challenge := ""
 	if a.letsAppsIn() {
 		challenge = a.authSettings().Challenge()
 	}
 	return mcpserver.New(mcpserver.Deps{
 		Programs: a.Programs.Service, Toolsets: usable{a.Installs.Service}, Approvals: a.Approvals.Service, Resources: readable{a}, Hub: a.Hub, Logger: a.Logger,
-		Settings: mcpserver.Settings{Console: console, Version: Version, Box: box, Challenge: challenge, Sessions: c.MCP.Sessions, Now: a.DB.Now, Self: a.known()},
+		Settings: mcpserver.Settings{Console: a.consoleURL(), Version: Version, Box: box, Challenge: challenge, Sessions: c.MCP.Sessions, Now: a.DB.Now, Self: a.known()},
 	})
 }
 

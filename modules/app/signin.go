@@ -25,7 +25,7 @@ func (a *App) signIn() (*signin.Module, error) {
 	return signin.New(signin.Deps{
 		DB: a.DB, Accounts: a.Accounts, Runs: versions{a.Runs.Service}, Logger: a.Logger,
 		Settings: signin.Settings{
-			Endpoint: a.Config.Server.Endpoint, SignUp: signin.SignUp(c.SignUp), LinkEmail: c.OIDC.LinkEmail,
+			Endpoint: a.Config.Server.Endpoint, Console: a.Config.Console.Place(), SignUp: signin.SignUp(c.SignUp), LinkEmail: c.OIDC.LinkEmail,
 			OIDC: oidc.Settings{Issuer: c.OIDC.Issuer, ClientID: c.OIDC.ClientID, Secret: c.OIDC.Secret.Reveal(), Keys: keys},
 		},
 	}), nil

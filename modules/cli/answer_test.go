@@ -47,7 +47,7 @@ func stable(text string) string {
 		{`cr-daily-(u-0+)-\d{8}`, "cr-daily-$1-20260131"},
 		{`ptc:[0-9a-f-]{36}`, "ptc:00000000-0000-4000-8000-000000000000"},
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "2026-01-31T12:00:00Z"},
-		{`(code|invite)=[A-Z2-7]{26}`, "$1=ABCDEFGHIJKLMNOPQRSTUVWXYZ"},
+		{`(code|invite)(=|": ")[A-Z2-7]{26}`, "$1${2}ABCDEFGHIJKLMNOPQRSTUVWXYZ"},
 		{`http://localhost:\d+`, "http://localhost:5800"},
 		{`ey[\w-]+\.[\w-]+\.[\w-]+`, "eyJhbGciOi….…"},
 		{`"go": "go[^"]+"`, `"go": "go1.26"`},

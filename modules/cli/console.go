@@ -2,12 +2,18 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/portico-run/portico/modules/app"
 	"github.com/portico-run/portico/modules/cli/shell"
 )
+
+type linkBody struct {
+	Link      string    `json:"link"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
 
 func (c *cli) console() *cobra.Command {
 	var user string

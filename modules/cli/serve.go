@@ -114,10 +114,10 @@ func (c *cli) showFirst(key account.Plaintext) {
 }
 
 // showLink prints a link that signs the first user in, where whoever starts the
-// server tries it: in development, on their own machine. Without that user, or when
-// the user is disabled, there is none.
+// server tries it: in development, on their own machine. Without a console, without
+// that user, or when the user is disabled, there is none.
 func (c *cli) showLink(ctx context.Context, a *app.App, url string) {
-	if a.Config.Server.Mode != configs.Development || !configs.IsLoopback(url) {
+	if a.Config.Console.Place() == "" || a.Config.Server.Mode != configs.Development || !configs.IsLoopback(url) {
 		return
 	}
 	u, err := a.Accounts.Service.UserByName(ctx, app.FirstUser)

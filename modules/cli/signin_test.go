@@ -52,6 +52,15 @@ func TestNoLinkIsPrintedWhereOthersReadIt(t *testing.T) {
 	require.NotContains(t, serving(t, apptestAt(env)).printed, "code=", "the first user is disabled")
 }
 
+// Where there is no console, nothing leads to one.
+func TestNoLinkLeadsToAConsoleThatIsOff(t *testing.T) {
+	t.Parallel()
+	env := apptest.Environ(t, databasetest.EmptyURL(t, database.SQLite), "CONSOLE_ENABLED=false", "SIGNUP=invite")
+	require.NotContains(t, serving(t, env).printed, "console")
+	refusedTo(t, env, "This server has no console. Set CONSOLE_ENABLED=true", "console")
+	require.Regexp(t, "^[A-Z2-7]{26}\n$", good(t, env, "user", "invite"))
+}
+
 // apptestAt is an environment without an address of its own.
 func apptestAt(env []string) []string {
 	var rest []string

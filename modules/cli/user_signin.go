@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,20 +97,21 @@ func typed(cmd *cobra.Command) (string, error) {
 	return words[0], nil
 }
 
-type linkBody struct {
+type invitationBody struct {
+	Code      string    `json:"code"`
 	Link      string    `json:"link"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 func (c *cli) userInvite() *cobra.Command {
-	s := shell.Spec{Use: "invite", Short: "Print a link with which one person signs up, within a week", Example: "portico user invite", JSON: true}
+	s := shell.Spec{Use: "invite", Short: "Print a link with which one person signs up, within a week; without a console, the code", Example: "portico user invite", JSON: true}
 	return c.Command(s, func(cmd *cobra.Command, _ []string) error {
 		return c.With(cmd, func(ctx context.Context, a *app.App) error {
-			link, expires, err := a.SignIn.Service.Invite(ctx, operator())
+			made, err := a.SignIn.Service.Invite(ctx, operator())
 			if err != nil {
 				return err
 			}
-			return c.Answer(linkBody{link, expires}, c.Line("%s", link))
+			return c.Answer(invitationBody(made), c.Line("%s", cmp.Or(made.Link, made.Code)))
 		})
 	})
 }

@@ -58,11 +58,12 @@ func (c controller) ways(context.Context, actor.Actor, *struct{}) (waysBody, err
 }
 
 type inviteBody struct {
-	Link      string    `json:"link" example:"https://portico.example.com/console/signup?invite=K7QF2XV5N3ZJ4T6WYB2DHMPRSA"`
+	Code      string    `json:"code" example:"K7QF2XV5N3ZJ4T6WYB2DHMPRSA" doc:"For invite of POST /v1/auth/signup"`
+	Link      string    `json:"link,omitempty" example:"https://portico.example.com/console/signup?invite=K7QF2XV5N3ZJ4T6WYB2DHMPRSA" doc:"Left out where the server has no console"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 func (c controller) invite(ctx context.Context, who actor.Actor, _ *struct{}) (inviteBody, error) {
-	link, expires, err := c.service.Invite(ctx, who)
-	return inviteBody{Link: link, ExpiresAt: expires}, err
+	made, err := c.service.Invite(ctx, who)
+	return inviteBody(made), err
 }

@@ -74,7 +74,7 @@ func setup(t *testing.T, db *database.DB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, db: db, clock: &clock{now: database.Now()}, runs: &runs{}}
 	f.accounts = account.New(account.Deps{DB: db, TokenKeys: signing.Keys{secret}, TokenLife: 24 * time.Hour, Logger: quiet(), Now: f.clock.Now})
-	*f = *f.with(signin.Settings{Endpoint: "http://localhost:5800"})
+	*f = *f.with(signin.Settings{Endpoint: "http://localhost:5800", Console: "/console"})
 	f.alice, f.bob = f.user("alice"), f.user("bob")
 	f.runs.owner = f.alice.UID
 	return f

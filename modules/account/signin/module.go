@@ -38,7 +38,9 @@ type Deps struct {
 type Settings struct {
 	// Endpoint is where people reach the server; it begins links.
 	Endpoint string
-	SignUp   SignUp
+	// Console is the path of the console, which links lead to; empty where there is none.
+	Console string
+	SignUp  SignUp
 	// OIDC is a provider that people sign in with; without an issuer, there is none.
 	OIDC oidc.Settings
 	// LinkEmail lets a person of the provider be the user who has their verified

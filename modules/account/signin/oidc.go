@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -21,8 +22,7 @@ const (
 	oidcPath     = "/v1/auth/oidc/"
 	callbackPath = oidcPath + "callback"
 	// flowCookie is where a browser keeps a sign-in that has begun.
-	flowCookie             = "_rf_oidc"
-	consolePath, loginPath = "/console", "/console/login"
+	flowCookie = "_rf_oidc"
 )
 
 var errNoProvider = errs.New(errs.NotFound, "This server has no provider to sign in with.").Do("Its operator sets OIDC_ISSUER.")
@@ -55,7 +55,7 @@ func (c controller) begin(w http.ResponseWriter, r *http.Request, _ actor.Actor)
 		return errNoProvider
 	}
 	q := r.URL.Query()
-	address, kept, err := c.service.provider.Begin(r.Context(), ownPath(q.Get("next")), q.Get("invite"))
+	address, kept, err := c.service.provider.Begin(r.Context(), c.ownPath(q.Get("next")), q.Get("invite"))
 	if err != nil {
 		return c.sendBack(w, r, err)
 	}
@@ -83,7 +83,7 @@ func (c controller) complete(w http.ResponseWriter, r *http.Request, _ actor.Act
 	}
 	http.SetCookie(w, c.flow(r, ""))
 	http.SetCookie(w, c.cookie(r, in.Token, in.Session.ExpiresAt))
-	c.redirect(w, r, ownPath(flow.Next))
+	c.redirect(w, r, c.ownPath(flow.Next))
 	return nil
 }
 
@@ -91,7 +91,11 @@ func (c controller) complete(w http.ResponseWriter, r *http.Request, _ actor.Act
 func (c controller) sendBack(w http.ResponseWriter, r *http.Request, err error) error {
 	c.service.logger.WarnContext(r.Context(), "somebody did not sign in with the provider", "reason", err)
 	http.SetCookie(w, c.flow(r, ""))
-	c.redirect(w, r, loginPath+"?failed=oidc")
+	page := c.home()
+	if c.service.settings.Console != "" {
+		page += "/login"
+	}
+	c.redirect(w, r, page+"?failed=oidc")
 	return nil
 }
 
@@ -112,12 +116,14 @@ func (c controller) flow(r *http.Request, kept string) *http.Cookie {
 	return cookie
 }
 
-// ownPath is a path of this server, or the console's: a link must not lead
-// elsewhere through it.
-func ownPath(next string) string {
+// home is the path of the console, or of the server where it has none.
+func (c controller) home() string { return cmp.Or(c.service.settings.Console, "/") }
+
+// ownPath is a path of this server, or home: a link must not lead elsewhere through it.
+func (c controller) ownPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\t\r\n") {
-		return consolePath
+		return c.home()
 	}
 	return next
 }

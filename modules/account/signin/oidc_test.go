@@ -14,6 +14,7 @@ import (
 	"github.com/portico-run/portico/internal/audit"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
+	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
 	"github.com/portico-run/portico/internal/signing"
 	"github.com/portico-run/portico/modules/account/oidc"
@@ -83,7 +84,7 @@ func withProvider(f *fixture, rule signin.SignUp, link bool) (*fixture, *oidctes
 	f.t.Helper()
 	p := oidctest.Start(f.t, oidcEndpoint+"/v1/auth/oidc/callback")
 	f = f.with(signin.Settings{
-		Endpoint: oidcEndpoint, SignUp: rule, LinkEmail: link,
+		Endpoint: oidcEndpoint, Console: "/console", SignUp: rule, LinkEmail: link,
 		OIDC: oidc.Settings{Issuer: p.Issuer, ClientID: oidctest.ClientID, Secret: oidctest.Secret, Keys: signing.Keys{secret}},
 	})
 	return f, p, func() *browser { return &browser{t: f.t, f: f, cookies: map[string]string{}} }
@@ -131,11 +132,10 @@ func TestTheRuleOfSigningUpHoldsForTheProvidersPeople(t *testing.T) {
 		f, p, open = withProvider(f, signin.Invite, true)
 		p.As(oidctest.Person{Subject: "s-1", Name: "carol", Email: "carol@example.com", Verified: true})
 		require.Equal(t, "/console/login?failed=oidc", open().signIn(""))
-		link, _, err := f.signin.Service.Invite(t.Context(), actor.Actor{UID: audit.Operator})
+		invitation, err := f.signin.Service.Invite(t.Context(), actor.Actor{UID: audit.Operator})
 		require.NoError(t, err)
-		_, code, _ := strings.Cut(link, "invite=")
 		b := open()
-		require.Equal(t, "/console", b.signIn("?invite="+code))
+		require.Equal(t, "/console", b.signIn("?invite="+invitation.Code))
 		require.Equal(t, "carol", b.me().data.Name)
 		p.As(oidctest.Person{Subject: "s-2", Email: "Alice@Example.com", Verified: "true"})
 		b = open()
@@ -198,6 +198,36 @@ func TestForgedTokensOfTheProviderLetNobodyIn(t *testing.T) {
 		}
 		for _, next := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "javascript:alert(1)", "evil", "/\t/evil.example"} {
 			require.Equal(t, "/console", open().signIn("?next="+url.QueryEscape(next)), next)
+		}
+	})
+}
+
+// Links and redirects lead to the console where it is, and to none where there is none.
+func TestLinksLeadToTheConsole(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		operator := actor.Actor{UID: audit.Operator}
+		f, p, _ := withProvider(setup(t, db), signin.Invite, false)
+		for console, home := range map[string]string{"/ui": "/ui", "": "/"} {
+			f = f.with(signin.Settings{
+				Endpoint: oidcEndpoint, Console: console, SignUp: signin.Invite,
+				OIDC: oidc.Settings{Issuer: p.Issuer, ClientID: oidctest.ClientID, Secret: oidctest.Secret, Keys: signing.Keys{secret}},
+			})
+			invitation, err := f.signin.Service.Invite(t.Context(), operator)
+			require.NoError(t, err)
+			link, _, err := f.signin.Service.Link(t.Context(), f.alice)
+			if console == "" {
+				require.Equal(t, errs.Conflict, errs.CodeOf(err))
+				require.Empty(t, invitation.Link)
+			} else {
+				require.NoError(t, err)
+				require.Contains(t, link, oidcEndpoint+"/ui/login?code=")
+				require.Equal(t, oidcEndpoint+"/ui/signup?invite="+invitation.Code, invitation.Link)
+			}
+			p.As(oidctest.Person{Subject: "of " + home, Name: "eve"})
+			b := &browser{t: t, f: f, cookies: map[string]string{}}
+			require.Equal(t, map[string]string{"/ui": "/ui/login?failed=oidc", "": "/?failed=oidc"}[console], b.signIn(""))
+			require.Equal(t, home, b.signIn("?invite="+invitation.Code))
 		}
 	})
 }

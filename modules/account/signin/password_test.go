@@ -90,10 +90,10 @@ func TestSigningUpFollowsTheRule(t *testing.T) {
 		closed := setup(t, db)
 		require.Equal(t, 403, sign(closed, "carol", "", "").status, "off unless somebody sets it")
 		operator := actor.Actor{UID: audit.Operator}
-		_, _, err := closed.signin.Service.Invite(t.Context(), operator)
+		_, err := closed.signin.Service.Invite(t.Context(), operator)
 		require.ErrorContains(t, err, "Nobody can sign up")
 
-		f := closed.with(signin.Settings{Endpoint: "http://localhost:5800", SignUp: signin.Open})
+		f := closed.with(signin.Settings{Endpoint: "http://localhost:5800", Console: "/console", SignUp: signin.Open})
 		a := sign(f, "carol", "carol@example.com", "")
 		require.Equal(t, 200, a.status, a.raw)
 		require.Equal(t, []string{"carol", "carol@example.com", "user", "session"}, []string{a.data.Name, a.data.Email, a.data.Role, a.data.Credential})
@@ -106,7 +106,7 @@ func TestSigningUpFollowsTheRule(t *testing.T) {
 		require.Equal(t, 409, sign(f, "carol", "", "").status)
 		require.Equal(t, 429, sign(f, "dora", "", "").status, "too many attempts failed")
 
-		f = closed.with(signin.Settings{Endpoint: "http://localhost:5800", SignUp: signin.Invite})
+		f = closed.with(signin.Settings{Endpoint: "http://localhost:5800", Console: "/console", SignUp: signin.Invite})
 		require.NoError(t, f.accounts.Service.SetRole(t.Context(), operator, f.alice.UID, true))
 		admin, _ := f.in(f.alice)
 		his, _ := f.in(f.bob)

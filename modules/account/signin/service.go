@@ -162,8 +162,10 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 	return nil
 }
 
-// Link makes a link that signs a user in once, within login.LinkLife. It is for
-// operators.
+var errNoConsole = errs.New(errs.Conflict, "This server has no console.").Do("Set CONSOLE_ENABLED=true and start the server again.")
+
+// Link makes a link that signs a user in once at the console, within login.LinkLife.
+// It is for operators.
 func (s *Service) Link(ctx context.Context, u account.User) (link string, expires time.Time, err error) {
 	return s.LinkAt(ctx, s.settings.Endpoint, u)
 }
@@ -171,6 +173,9 @@ func (s *Service) Link(ctx context.Context, u account.User) (link string, expire
 // LinkAt is Link for a server that is reached at another address than its settings
 // say.
 func (s *Service) LinkAt(ctx context.Context, endpoint string, u account.User) (link string, expires time.Time, err error) {
+	if s.settings.Console == "" {
+		return "", time.Time{}, errNoConsole
+	}
 	var code login.Code
 	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
 		if code, err = s.sessions.Issue(tx, login.Link, u.UID, login.LinkLife); err != nil {
@@ -178,5 +183,5 @@ func (s *Service) LinkAt(ctx context.Context, endpoint string, u account.User) (
 		}
 		return audit.Write(tx, audit.Change{By: actor.Actor{UID: audit.Operator}, Action: "user.link", Subject: u.UID}, s.now())
 	})
-	return endpoint + "/console/login?code=" + code.Text, code.ExpiresAt, err
+	return endpoint + s.settings.Console + "/login?code=" + code.Text, code.ExpiresAt, err
 }

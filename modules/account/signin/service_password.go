@@ -157,22 +157,33 @@ func badInvite(err error) error {
 	return err
 }
 
-// Invite makes a link with which one person signs up, within login.InviteLife. It is
-// for administrators and operators: by is who does it.
-func (s *Service) Invite(ctx context.Context, by actor.Actor) (link string, expires time.Time, err error) {
+// Invitation is what one person signs up with.
+type Invitation struct {
+	Code      string
+	Link      string // with the code, to the console; empty where there is none
+	ExpiresAt time.Time
+}
+
+// Invite invites one person, within login.InviteLife. It is for administrators and
+// operators: by is who does it.
+func (s *Service) Invite(ctx context.Context, by actor.Actor) (Invitation, error) {
 	if !s.settings.SignUp.possible() {
-		return "", time.Time{}, errs.New(errs.Conflict, "Nobody can sign up at this server.").Do("Set SIGNUP=invite and start the server again.")
+		return Invitation{}, errs.New(errs.Conflict, "Nobody can sign up at this server.").Do("Set SIGNUP=invite and start the server again.")
 	}
 	from := by.UID
 	if from == audit.Operator {
 		from = ""
 	}
 	var code login.Code
-	err = s.db.InTx(ctx, func(tx database.Tx) (err error) {
+	err := s.db.InTx(ctx, func(tx database.Tx) (err error) {
 		if code, err = s.sessions.Issue(tx, login.Invite, from, login.InviteLife); err != nil {
 			return err
 		}
 		return audit.Write(tx, audit.Change{By: by, Action: "user.invite", Subject: by.UID}, s.now())
 	})
-	return s.settings.Endpoint + "/console/signup?invite=" + code.Text, code.ExpiresAt, err
+	made := Invitation{Code: code.Text, ExpiresAt: code.ExpiresAt}
+	if s.settings.Console != "" {
+		made.Link = s.settings.Endpoint + s.settings.Console + "/signup?invite=" + code.Text
+	}
+	return made, err
 }

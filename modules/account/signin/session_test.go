@@ -224,7 +224,7 @@ func TestTheCookieNeedsTLSButOnLoopback(t *testing.T) {
 			require.Equal(t, 200, a.status, a.raw)
 			require.Equal(t, secure, a.cookie.Secure, host)
 		}
-		f = f.with(signin.Settings{Endpoint: "https://portico.example"})
+		f = f.with(signin.Settings{Endpoint: "https://portico.example", Console: "/console"})
 		a := f.ask("POST", "/v1/auth/session", `{"apiKey":"`+second(f.key(f.alice))+`"}`, "Host", "127.0.0.1:5800")
 		require.True(t, a.cookie.Secure, "behind a proxy that ends TLS")
 	})

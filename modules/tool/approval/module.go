@@ -57,8 +57,8 @@ type Settings struct {
 	// Webhook is told of every call that waits; empty tells nobody. Secret signs
 	// what it is sent.
 	Webhook, Secret string
-	// Endpoint is where people reach this server, for links.
-	Endpoint string
+	// Console is the address of the console, for links; empty where there is none.
+	Console string
 }
 
 // Module is the wired package.

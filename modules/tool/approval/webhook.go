@@ -106,7 +106,7 @@ func (s *Service) tell(ctx context.Context, row approvalRow) error {
 type webhookBody struct {
 	Type     string       `json:"type"`
 	Approval approvalBody `json:"approval"`
-	Link     string       `json:"link"`
+	Link     string       `json:"link,omitempty"`
 }
 
 // anywhere is where the operator's own webhook may be.
@@ -117,7 +117,11 @@ func anywhere() []netip.Prefix {
 func (s *Service) post(ctx context.Context, row approvalRow) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	body, err := json.Marshal(webhookBody{Type: "approval.waiting", Approval: toBody(row.approval()), Link: s.deps.Settings.Endpoint + "/console/approvals/" + row.CallID})
+	told := webhookBody{Type: "approval.waiting", Approval: toBody(row.approval())}
+	if s.deps.Settings.Console != "" {
+		told.Link = s.deps.Settings.Console + "/approvals/" + row.CallID
+	}
+	body, err := json.Marshal(told)
 	if err != nil {
 		return err
 	}
