@@ -155,19 +155,20 @@ func (c *cli) welcome(ctx context.Context, a *app.App, addr net.Addr, key accoun
 	if !a.PTC.Service.On() {
 		fmt.Fprintf(c.Stdout, "\nProgrammatic tool calling (PTC) is off. Start with PTC_MODE=on to run programs.\n")
 	}
-	if err := demos.Loaded(ctx, a); err != nil {
-		fmt.Fprintf(c.Stdout, "\n%s\n", shell.Explain(err))
+	demo := demos.Loaded(ctx, a)
+	if demo != nil && !errors.Is(demo, demos.ErrOff) {
+		fmt.Fprintf(c.Stdout, "\n%s\n", shell.Explain(demo))
 	}
 	c.showLink(ctx, a, url)
-	fmt.Fprintf(c.Stdout, `
+	if demo == nil {
+		fmt.Fprintf(c.Stdout, `
 Next:
 
   %[1]s demo               # in another terminal: a program with twelve tool calls, live
   export PORTICO_API_KEY=%[2]s
   curl -s %[3]s/v1/tool/execute -H "X-API-Key: $PORTICO_API_KEY" -H 'Content-Type: application/json' \
     -d '{"toolsetKey":"demo","toolName":"get_weather","arguments":{"city":"Rome"}}'
-
-%[3]s/docs describes every route. A lost key is replaced with: %[1]s key create --user %[4]s
-
-`, program(), shown, url, app.FirstUser)
+`, program(), shown, url)
+	}
+	fmt.Fprintf(c.Stdout, "\n%s/docs describes every route. A lost key is replaced with: %s key create --user %s\n\n", url, program(), app.FirstUser)
 }

@@ -186,3 +186,13 @@ func TestAServerWithoutTheDemoToolsetSaysSo(t *testing.T) {
 	require.Equal(t, 3, code, errs)
 	require.Contains(t, errs, want)
 }
+
+// Whoever has turned the demo off is not told how to load it, nor to run it.
+func TestAServerWithTheDemoOffDoesNotSpeakOfIt(t *testing.T) {
+	t.Parallel()
+	env := append(apptest.Environ(t, databasetest.URL(t, database.SQLite)), "DEMO_ENABLED=false")
+	require.NotContains(t, serving(t, env).printed, "demo")
+	code, _, errs := portico(t, env, "demo")
+	require.Equal(t, 4, code, errs)
+	require.Contains(t, errs, "The demo is off. Set DEMO_ENABLED=true")
+}

@@ -89,12 +89,18 @@ func (d Demos) programOn(ctx context.Context, a *app.App) (err error) {
 	return errors.Join(shown.run(ctx), revoke())
 }
 
+// ErrOff is returned where the operator has turned the demonstration off.
+var ErrOff = errs.New(errs.Conflict, "The demo is off.").Do("Set DEMO_ENABLED=true and start the server again.")
+
 // Loaded returns an error where the toolset that the demonstration calls is not
 // loaded.
 func Loaded(ctx context.Context, a *app.App) error {
 	_, err := a.Inventory.Holdings(ctx, "demo")
 	if errs.CodeOf(err) != errs.ToolsetMissing {
 		return err
+	}
+	if !a.Config.Demo.Enabled {
+		return ErrOff
 	}
 	return errs.New(errs.ToolsetMissing, "The demo toolset is not loaded.").
 		Do("Start the server in a folder with configs/toolsets/demo.yaml, name its folder with TOOLSETS_DIR, or load it with `portico toolset apply -f FILE`.")
