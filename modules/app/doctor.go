@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,7 +54,8 @@ func (a *App) checkDatabase(ctx context.Context) Check {
 }
 
 func (a *App) checkObjects(ctx context.Context) Check {
-	const key, body = "doctor/probe.txt", "written by portico doctor"
+	const body = "written by portico doctor"
+	key := "doctor/" + rand.Text() + ".txt" // others look at the same time
 	err := a.Objects.Put(ctx, key, strings.NewReader(body), "text/plain")
 	var back []byte
 	if err == nil {
@@ -62,7 +64,7 @@ func (a *App) checkObjects(ctx context.Context) Check {
 	if err == nil && string(back) != body {
 		err = errors.New("what was written came back changed")
 	}
-	if err = errors.Join(err, a.Objects.Delete(ctx, key)); err != nil {
+	if err = errors.Join(err, a.Objects.Delete(context.WithoutCancel(ctx), key)); err != nil {
 		return Check{"object storage", false, err.Error()}
 	}
 	return Check{"object storage", true, a.Config.ObjectStorage.Driver + ": written, read and deleted"}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,9 @@ func Count(t testing.TB, db *database.DB, sql string, args ...any) (n int) {
 	require.NoError(t, database.Unscoped(db.Read(t.Context())).Raw(sql, args...).Scan(&n).Error)
 	return n
 }
+
+// CheckObjects is the doctor's look at the object storage.
+func (a *App) CheckObjects(ctx context.Context) Check { return a.checkObjects(ctx) }
 
 // Exec runs a statement.
 func Exec(t testing.TB, db *database.DB, sql string, args ...any) {
