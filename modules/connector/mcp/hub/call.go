@@ -38,7 +38,7 @@ type call struct {
 
 	ctx     context.Context //nolint:containedctx // of the reports and questions, which others make
 	silence silence
-	secrets upstream.Secrets
+	secrets func() upstream.Secrets
 	server  string
 
 	answering sync.Mutex     // held while a person is asked
@@ -71,7 +71,7 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 	}
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	one := &call{Call: c, ctx: within, secrets: secretsOf(e.current()), server: s.Name}
+	one := &call{Call: c, ctx: within, secrets: e.secrets, server: s.Name}
 	one.silence.begin(h.settings.Call, func() { cancel(errSilent) })
 	defer one.silence.end()
 	params := &mcp.CallToolParams{Name: c.Tool, Arguments: c.Arguments}
@@ -113,7 +113,7 @@ func (h *Hub) answer(ctx context.Context, conn *session, got *mcp.CallToolResult
 		}
 	}
 	conn.resolve(ctx, &out, h.settings.ResponseCap)
-	secrets := secretsOf(conn.entry.current())
+	secrets := conn.entry.secrets()
 	out.Data = secrets.Redact(out.Data)
 	if got.IsError {
 		return Answer{}, secrets.Scrub(out.failure())

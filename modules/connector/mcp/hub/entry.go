@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type entry struct {
 	listed   time.Time // when the server was asked last and answered
 	stale    bool      // the server said that its list is another one
 	renewing bool      // a goroutine lists because the server said so
+
+	sent []string // values of Authorization that requests had last
 
 	failures int
 	again    time.Time         // nothing is tried before
@@ -63,6 +66,27 @@ func (e *entry) current() server.Server {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.server
+}
+
+// sentKept is how many values of Authorization are known: a token may be another
+// one before the answer to the one before is there.
+const sentKept = 4
+
+// sends notes what a request has as Authorization.
+func (e *entry) sends(authorization string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if slices.Contains(e.sent, authorization) {
+		return
+	}
+	e.sent = append(e.sent[max(0, len(e.sent)+1-sentKept):], authorization)
+}
+
+// secrets are the texts that the server must not give back.
+func (e *entry) secrets() upstream.Secrets {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return secretsOf(e.server, e.sent)
 }
 
 // begin counts a call; the function it returns ends it.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -61,7 +63,7 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 	if _, ok := errors.AsType[wire.UnauthorizedError](err); ok {
 		return &upstream.Failure{Code: CodeAuthNeeded, Message: fmt.Sprintf("MCP server %s does not accept the credential that it was sent, or wants one. Set it in the server's settings.", name)}
 	}
-	secrets := secretsOf(e.current())
+	secrets := e.secrets()
 	said, ok := errors.AsType[*jsonrpc.Error](err)
 	ok = ok && said.Code != codeRejected
 	switch {
@@ -162,11 +164,12 @@ func connectURL(f *upstream.Failure) string {
 	return data.URL
 }
 
-// secretsOf are the texts that a server must not give back. Most variables of an
-// environment are no secrets, and occur in answers: paths, names, levels.
-func secretsOf(s server.Server) upstream.Secrets {
+// secretsOf are the texts that a server must not give back: the values of its
+// headers, those of Authorization that it was sent, and secrets of its environment.
+// Most variables are no secrets, and occur in answers: paths, names, levels.
+func secretsOf(s server.Server, sent []string) upstream.Secrets {
 	var texts []string
-	for _, value := range s.Headers {
+	for _, value := range slices.AppendSeq(slices.Clone(sent), maps.Values(s.Headers)) {
 		scheme, token, found := strings.Cut(value, " ")
 		if found && !strings.Contains(token, " ") && len(scheme) <= len("Bearer") {
 			texts = append(texts, token)

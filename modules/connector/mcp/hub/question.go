@@ -154,7 +154,7 @@ func (c *call) read(p *mcp.ElicitParams) (Question, error) {
 	if err != nil {
 		return q, err
 	}
-	err = json.Unmarshal(c.secrets.Redact(text), &q)
+	err = json.Unmarshal(c.secrets().Redact(text), &q)
 	q.Server = c.server
 	return q, err
 }

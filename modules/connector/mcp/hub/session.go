@@ -181,7 +181,7 @@ func (h *Hub) transport(ctx context.Context, s *session) (mcp.Transport, error) 
 	return &mcp.StreamableClientTransport{
 		Endpoint: of.URL, OAuthHandler: handler, MaxEventSize: -1, // Tripper bounds them
 		HTTPClient: &http.Client{
-			Transport:     &wire.Tripper{Client: h.deps.Client, Server: of, Limit: h.settings.ResponseCap, Authorized: handler != nil},
+			Transport:     &wire.Tripper{Client: h.deps.Client, Server: of, Limit: h.settings.ResponseCap, Authorized: handler != nil, Sends: s.entry.sends},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil

@@ -23,6 +23,8 @@ type Tripper struct {
 	Limit  int64 // of one answer, in bytes
 	// Authorized says that the SDK asks an authorizer about 401 and 403.
 	Authorized bool
+	// Sends is told what each request has as Authorization; nil tells nobody.
+	Sends func(authorization string)
 }
 
 // Client makes HTTP requests within the rules of egress.
@@ -80,6 +82,9 @@ func (t *Tripper) prepare(r *http.Request) (asked request, out *http.Request, er
 		default:
 			out.Header.Set(name, value)
 		}
+	}
+	if sent := out.Header.Get("Authorization"); sent != "" && t.Sends != nil {
+		t.Sends(sent)
 	}
 	out.Header.Set("User-Agent", "portico")
 	if r.Body == nil {
