@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -138,9 +139,19 @@ func (s *session) resolve(ctx context.Context, out *Answer, limit int64) {
 	}
 }
 
+// redact takes secrets out of the data, and of files that can be read as text.
+func (out *Answer) redact(s upstream.Secrets) {
+	out.Data = s.Redact(out.Data)
+	for i, f := range out.Files {
+		if utf8.Valid(f.Content) {
+			out.Files[i].Content = s.Redact(f.Content)
+		}
+	}
+}
+
 // failure is an answer that says that the tool did not do its work.
-func (out Answer) failure() *upstream.Failure {
-	f := &upstream.Failure{Code: CodeTool, Message: upstream.Limit(out.text, maxToolError)}
+func (out Answer) failure(s upstream.Secrets) *upstream.Failure {
+	f := &upstream.Failure{Code: CodeTool, Message: upstream.Limit(string(s.Redact([]byte(out.text))), maxToolError)}
 	if f.Message == "" {
 		f.Message = "The tool failed and did not say why."
 	}

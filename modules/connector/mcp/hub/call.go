@@ -38,8 +38,7 @@ type call struct {
 
 	ctx     context.Context //nolint:containedctx // of the reports and questions, which others make
 	silence silence
-	secrets func() upstream.Secrets
-	server  string
+	entry   *entry
 
 	answering sync.Mutex     // held while a person is asked
 	questions sync.WaitGroup // that are being answered
@@ -71,7 +70,7 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 	}
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	one := &call{Call: c, ctx: within, secrets: e.secrets, server: s.Name}
+	one := &call{Call: c, ctx: within, entry: e}
 	one.silence.begin(h.settings.Call, func() { cancel(errSilent) })
 	defer one.silence.end()
 	params := &mcp.CallToolParams{Name: c.Tool, Arguments: c.Arguments}
@@ -95,7 +94,7 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 		}
 		return Answer{}, h.explainCall(e, err)
 	case got.NeedsInput():
-		return Answer{}, asked(s.Name, inputs(got), one)
+		return Answer{}, asked(s.Name, one.inputs(got), one)
 	}
 	e.works(h.deps.Now())
 	return h.answer(ctx, conn, got)
@@ -114,9 +113,9 @@ func (h *Hub) answer(ctx context.Context, conn *session, got *mcp.CallToolResult
 	}
 	conn.resolve(ctx, &out, h.settings.ResponseCap)
 	secrets := conn.entry.secrets()
-	out.Data = secrets.Redact(out.Data)
+	out.redact(secrets)
 	if got.IsError {
-		return Answer{}, secrets.Scrub(out.failure())
+		return Answer{}, out.failure(secrets)
 	}
 	return out, nil
 }
@@ -147,7 +146,7 @@ func (s *session) progress(p *mcp.ProgressNotificationParams) {
 		return // it has ended already
 	}
 	c.silence.extend()
-	text := strings.TrimSpace(upstream.Limit(p.Message, upstream.MaxReason))
+	text := strings.TrimSpace(c.entry.words(p.Message))
 	if p.Total > 0 {
 		text = strings.TrimSpace(fmt.Sprintf("%g of %g %s", p.Progress, p.Total, text))
 	} else if text == "" {

@@ -89,6 +89,11 @@ func (e *entry) secrets() upstream.Secrets {
 	return secretsOf(e.server, e.sent)
 }
 
+// words are what the server said, without secrets and cut to the length of a reason.
+func (e *entry) words(text string) string {
+	return upstream.Limit(string(e.secrets().Redact([]byte(text))), upstream.MaxReason)
+}
+
 // begin counts a call; the function it returns ends it.
 func (e *entry) begin(now func() time.Time) (end func()) {
 	e.mu.Lock()

@@ -63,7 +63,6 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 	if _, ok := errors.AsType[wire.UnauthorizedError](err); ok {
 		return &upstream.Failure{Code: CodeAuthNeeded, Message: fmt.Sprintf("MCP server %s does not accept the credential that it was sent, or wants one. Set it in the server's settings.", name)}
 	}
-	secrets := e.secrets()
 	said, ok := errors.AsType[*jsonrpc.Error](err)
 	ok = ok && said.Code != codeRejected
 	switch {
@@ -72,11 +71,11 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 	case ok && said.Code == wire.CodeTooLarge:
 		return upstream.TooLarge(-1, h.settings.ResponseCap)
 	case ok:
-		return secrets.Scrub(&upstream.Failure{Code: CodeProtocol, Message: fmt.Sprintf("MCP server %s answered with the error %d: %s", name, said.Code, upstream.Limit(said.Message, upstream.MaxReason))})
+		return &upstream.Failure{Code: CodeProtocol, Message: fmt.Sprintf("MCP server %s answered with the error %d: %s", name, said.Code, e.words(said.Message))}
 	case errors.Is(err, stdio.ErrStart):
 		return &upstream.Failure{Code: upstream.CodeUnavailable, Message: fmt.Sprintf("The process of MCP server %s does not start.", name)}
 	}
-	return unreachable(name, err)
+	return unreachable(e, err)
 }
 
 // explainCall is explain of a call that was sent: what a server does for a call
@@ -112,9 +111,9 @@ func overLimit(name string, p *stdio.Process) *upstream.Failure {
 }
 
 // unreachable says why there was no answer.
-func unreachable(name string, err error) *upstream.Failure {
+func unreachable(e *entry, err error) *upstream.Failure {
 	say := func(code, what string) *upstream.Failure {
-		return &upstream.Failure{Code: code, Message: "MCP server " + name + " " + what}
+		return &upstream.Failure{Code: code, Message: "MCP server " + e.key.name + " " + what}
 	}
 	if ended(err) {
 		return say(codeBroken, "ended the connection before it answered.")
@@ -141,7 +140,7 @@ func unreachable(name string, err error) *upstream.Failure {
 	case isRequest:
 		return say(codeBroken, "ended the connection before its answer was complete.")
 	}
-	return say("INVALID_RESPONSE", "did not answer as the protocol asks: "+upstream.Limit(err.Error(), upstream.MaxReason))
+	return say("INVALID_RESPONSE", "did not answer as the protocol asks: "+e.words(err.Error()))
 }
 
 // authNeeded says where a person authorizes Portico.

@@ -62,7 +62,7 @@ func (s *session) asks(next mcp.MethodHandler) mcp.MethodHandler {
 				}
 				break
 			}
-			s.tell(elicited(asks))
+			s.tell(asks)
 		case "sampling/createMessage", "roots/list":
 		default:
 			return next(ctx, method, r)
@@ -86,12 +86,12 @@ func (s *session) only() *call {
 }
 
 // tell says in all calls that the server asks something.
-func (s *session) tell(text string) {
+func (s *session) tell(p *mcp.ElicitParams) {
 	s.mu.Lock()
 	calls := slices.Collect(maps.Values(s.calls))
 	s.mu.Unlock()
 	for _, c := range calls {
-		c.report("The server asks something, of this call or of another one: "+text, true)
+		c.report("The server asks something, of this call or of another one: "+c.elicited(p), true)
 	}
 }
 
@@ -154,8 +154,8 @@ func (c *call) read(p *mcp.ElicitParams) (Question, error) {
 	if err != nil {
 		return q, err
 	}
-	err = json.Unmarshal(c.secrets().Redact(text), &q)
-	q.Server = c.server
+	err = json.Unmarshal(c.entry.secrets().Redact(text), &q)
+	q.Server = c.entry.key.name
 	return q, err
 }
 
@@ -163,7 +163,7 @@ func (c *call) read(p *mcp.ElicitParams) (Question, error) {
 func (c *call) unanswered(p *mcp.ElicitParams, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.question = elicited(p)
+	c.question = c.elicited(p)
 	if why != "" {
 		c.question += " (" + why + ")"
 	}
@@ -233,21 +233,21 @@ func (s *silence) pause() (resume func()) {
 }
 
 // elicited puts a question into words.
-func elicited(p *mcp.ElicitParams) string {
+func (c *call) elicited(p *mcp.ElicitParams) string {
 	text := p.Message
 	if p.URL != "" {
 		text += " (" + p.URL + ")"
 	}
-	return upstream.Limit(strings.TrimSpace(text), upstream.MaxReason)
+	return c.entry.words(strings.TrimSpace(text))
 }
 
 // inputs are the questions of a result that is none yet.
-func inputs(got *mcp.CallToolResult) string {
+func (c *call) inputs(got *mcp.CallToolResult) string {
 	var texts []string
 	for _, id := range slices.Sorted(maps.Keys(got.InputRequests)) {
 		switch asks := got.InputRequests[id].(type) {
 		case *mcp.ElicitParams:
-			texts = append(texts, elicited(asks))
+			texts = append(texts, c.elicited(asks))
 		default:
 			texts = append(texts, fmt.Sprintf("(%T)", asks))
 		}
