@@ -28,6 +28,8 @@ type client struct {
 	Method string `json:"method"`
 	// Registered says that it came about by dynamic registration.
 	Registered bool `json:"registered,omitempty"`
+	// Expires is when its secret ends, in seconds since 1970; 0 for never.
+	Expires int64 `json:"expires,omitempty"`
 }
 
 // Document describes this server to authorization servers. Those that read such
@@ -93,21 +95,29 @@ func (s *Service) registeredAt(ctx context.Context, p place, m authority) (clien
 		}
 		s.logger.WarnContext(ctx, "a registered client cannot be read; another one is registered", "issuer", m.Issuer)
 	}
-	c, expires, err := s.register(ctx, p, m)
-	if err != nil {
-		return client{}, err
-	}
-	sealed, err := s.seal(c)
-	if err != nil {
-		return client{}, err
-	}
-	return c, s.db.InTx(ctx, func(tx database.Tx) error {
-		return s.rows.saveClient(tx, clientRow{Issuer: m.Issuer, RedirectURI: s.callback(), Client: sealed, ExpiresAt: expires, CreatedAt: s.now()})
-	})
+	return s.register(ctx, p, m)
 }
 
+// remember keeps a registered client for other users of its issuer. That is done
+// where a user has tokens of it: of one server, a user has those of one issuer.
+func (s *Service) remember(tx database.Tx, issuer string, c client) error {
+	sealed, err := s.seal(c)
+	if err != nil {
+		return err
+	}
+	row := clientRow{Issuer: issuer, RedirectURI: s.callback(), Client: sealed, CreatedAt: s.now()}
+	if c.Expires != 0 {
+		row.ExpiresAt = new(time.Unix(c.Expires, 0).UTC())
+	}
+	return s.rows.saveClient(tx, row)
+}
+
+// longestClient bounds what an authorization server calls a client, and its secret,
+// in bytes.
+const longestClient = 2 << 10
+
 // register makes this server a client of an authorization server.
-func (s *Service) register(ctx context.Context, p place, m authority) (client, *time.Time, error) {
+func (s *Service) register(ctx context.Context, p place, m authority) (client, error) {
 	d := s.Document()
 	d.ClientID = "" // the authorization server makes one
 	if len(m.Methods) > 0 && !slices.Contains(m.Methods, methodNone) {
@@ -116,20 +126,20 @@ func (s *Service) register(ctx context.Context, p place, m authority) (client, *
 	d.Scope = strings.Join(m.Scopes, " ")
 	text, err := json.Marshal(d)
 	if err != nil {
-		return client{}, nil, err
+		return client{}, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.RegistrationEndpoint, bytes.NewReader(text))
 	if err != nil {
-		return client{}, nil, err
+		return client{}, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	status, body, err := s.do(ctx, p, r)
 	if err != nil {
-		return client{}, nil, err
+		return client{}, err
 	}
 	if status != http.StatusCreated && status != http.StatusOK {
-		return client{}, nil, fmt.Errorf("the registration of a client was refused: %w", answered(status, body))
+		return client{}, fmt.Errorf("the registration of a client was refused: %w", answered(status, body))
 	}
 	var made struct {
 		ID      string `json:"client_id"`
@@ -138,16 +148,19 @@ func (s *Service) register(ctx context.Context, p place, m authority) (client, *
 		Expires int64  `json:"client_secret_expires_at"`
 	}
 	if err := json.Unmarshal(body, &made); err != nil || made.ID == "" {
-		return client{}, nil, fmt.Errorf("the registration of a client has no client_id: %w", err)
+		return client{}, fmt.Errorf("the registration of a client has no client_id: %w", err)
+	}
+	if max(len(made.ID), len(made.Secret), len(made.Method)) > longestClient {
+		return client{}, fmt.Errorf("the registration of a client has a member of more than %d bytes", longestClient)
 	}
 	c := client{ID: made.ID, Secret: made.Secret, Method: made.Method, Registered: true}
 	if c.Method == "" {
 		c.Method = methodFor(m, made.Secret)
 	}
-	if made.Expires == 0 || made.Secret == "" {
-		return c, nil, nil
+	if made.Secret != "" {
+		c.Expires = made.Expires
 	}
-	return c, new(time.Unix(made.Expires, 0).UTC()), nil
+	return c, nil
 }
 
 func (s *Service) seal(v any) (string, error) {

@@ -100,7 +100,7 @@ func (s *Service) Connect(ctx context.Context, a actor.Actor, name string) (Begu
 	}
 	row := flowRow{State: hashed(state), UID: a.UID, Browser: hashed(browser), Flow: sealed, ExpiresAt: s.now().Add(flowLife)}
 	err = s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := s.rows.purge(tx, s.now()); err != nil {
+		if err := s.rows.purge(tx, s.callback(), s.now()); err != nil {
 			return err
 		}
 		if err := s.rows.insertFlow(tx, of.ID, row); err != nil {
@@ -277,6 +277,11 @@ func (s *Service) keep(ctx context.Context, a actor.Actor, of any, f flow) error
 		}
 		if err := s.rows.saveGrant(tx, of, row); err != nil {
 			return err
+		}
+		if f.Tokens.Client.Registered {
+			if err := s.remember(tx, f.Issuer, f.Tokens.Client); err != nil {
+				return err
+			}
 		}
 		return audit.Write(tx, audit.Change{By: a, Action: s.kind.Action + ".connected", Subject: f.Server, Detail: map[string]string{"issuer": f.Issuer, "scopes": row.Scopes}}, s.now())
 	})

@@ -516,6 +516,42 @@ func TestAForgottenClientIsRegisteredAgain(t *testing.T) {
 	})
 }
 
+// A client is kept as long as somebody has tokens by it: a server can name another
+// authorization server each time.
+func TestClientsThatNobodyUsesAreNotKept(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := oauthtest.Start(t, oauthtest.Settings{})
+		p := start(t, db, nil)
+		p.add(t, s)
+		kept := func() (n int64) {
+			require.NoError(t, database.Unscoped(db.Read(t.Context())).Table("mcp_clients").Count(&n).Error)
+			return n
+		}
+		_, err := p.Connect(t.Context(), anna, "docs")
+		require.NoError(t, err)
+		require.Zero(t, kept(), "she may never come back")
+		p.connect(t, s, anna)
+		_, err = p.Connect(t.Context(), ben, "docs")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, kept())
+		require.NoError(t, p.Disconnect(t.Context(), anna, "docs"))
+		_, err = p.Connect(t.Context(), ben, "docs")
+		require.NoError(t, err)
+		require.Zero(t, kept())
+	})
+}
+
+func TestLongNamesOfClientsAreRefused(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := start(t, db, nil)
+		p.add(t, oauthtest.Start(t, oauthtest.Settings{LongID: true}))
+		_, err := p.Connect(t.Context(), anna, "docs")
+		require.Equal(t, errs.Unavailable, errs.CodeOf(err))
+	})
+}
+
 func TestAuthorizationServersAreFound(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -153,9 +153,13 @@ func (r repository) waiting(tx database.Tx, k key, now time.Time) (flowRow, erro
 	return row, database.Scoped(tx.Handle, k.uid).Table(r.kind.Flows).Where("pk = ?", row.PK).Update("attempts", row.Attempts+1).Error
 }
 
-// purge deletes flows that are over.
-func (r repository) purge(tx database.Tx, now time.Time) error {
-	return database.Unscoped(tx.Handle).Table(r.kind.Flows).Where("expires_at < ?", now).Delete(&flowRow{}).Error
+// purge deletes flows that are over, and clients by which nobody has tokens.
+func (r repository) purge(tx database.Tx, redirect string, now time.Time) error {
+	used := database.Unscoped(tx.Handle).Table(r.kind.Grants).Select("issuer")
+	return cmp.Or(
+		database.Unscoped(tx.Handle).Table(r.kind.Flows).Where("expires_at < ?", now).Delete(&flowRow{}).Error,
+		database.Unscoped(tx.Handle).Where("redirect_uri = ? AND issuer NOT IN (?)", redirect, used).Delete(&clientRow{}).Error,
+	)
 }
 
 // registered is a client that this server registered; the zero row for none.

@@ -32,6 +32,8 @@ type Settings struct {
 	// NoRegistration takes only clients that it knows, NoMetadata says nothing of
 	// the resource, NoIssuer promises to name itself and does not.
 	NoRegistration, NoMetadata, NoIssuer bool
+	// LongID gives clients ids of 4 KiB.
+	LongID bool
 	// Methods are the ways in which clients show who they are; none for public
 	// ones.
 	Methods []string
@@ -240,6 +242,9 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.bodies = append(s.bodies, body)
 	id := "client-" + string(rune('a'+len(s.bodies)))
+	if s.settings.LongID {
+		id += strings.Repeat("x", 4<<10)
+	}
 	s.clients[id] = client(id, d.Redirects)
 	answer(w, http.StatusCreated, map[string]any{"client_id": id, "token_endpoint_auth_method": "none", "redirect_uris": d.Redirects})
 }
