@@ -29,6 +29,7 @@ const (
 	maxSchemas     = 16 << 20  // bytes of all tools
 	maxToolName    = 128
 	maxDescription = 32 << 10
+	maxLeft        = 100 // tools whose reason is told why they are left out
 )
 
 // Change is what became of a server's tools, by the names that it uses.
@@ -73,6 +74,7 @@ type reader struct {
 	list  *server.List
 	names map[string]bool
 	size  int
+	more  int // that are left out beyond maxLeft
 }
 
 // described is a tool with what decides whether it can be called.
@@ -113,7 +115,7 @@ func (r *reader) page(p *mcp.ListToolsResult) error {
 			why = "it runs as a task only"
 		}
 		if why != "" {
-			r.list.Left[upstream.Limit(t.Name, maxToolName)] = why
+			r.leave(upstream.Limit(t.Name, maxToolName), why)
 			continue
 		}
 		t.Hash = hashOf(t)
@@ -121,6 +123,15 @@ func (r *reader) page(p *mcp.ListToolsResult) error {
 		r.list.Tools = append(r.list.Tools, t)
 	}
 	return nil
+}
+
+// leave notes a tool that is left out.
+func (r *reader) leave(name, why string) {
+	if _, known := r.list.Left[name]; !known && len(r.list.Left) == maxLeft {
+		r.more++
+		return
+	}
+	r.list.Left[name] = why
 }
 
 // refuses says why a tool is left out; empty where it is not.
@@ -185,6 +196,9 @@ func (r *reader) finish() {
 	r.list.Hash = digest([]byte(strings.Join(hashes, "\n")))
 	if len(r.list.Left) == 0 {
 		r.list.Left = nil
+	}
+	if r.more > 0 {
+		r.list.Left[fmt.Sprintf("and %d more", r.more)] = "their reasons are not kept"
 	}
 }
 

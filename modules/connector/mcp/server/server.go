@@ -94,7 +94,8 @@ type List struct {
 	Protocol string    `json:"protocol,omitempty"`
 	Listed   time.Time `json:"listed"`
 	// Left says why tools are left out, by name: schemas that cannot be read,
-	// names that nobody can call, more tools than a server may have.
+	// names that nobody can call, more tools than a server may have. It has 100, and
+	// how many more there are.
 	Left map[string]string `json:"left,omitempty"`
 }
 
