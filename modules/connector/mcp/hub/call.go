@@ -106,6 +106,9 @@ func (h *Hub) answer(ctx context.Context, conn *session, got *mcp.CallToolResult
 	if err != nil {
 		return Answer{}, &upstream.Failure{Code: upstream.CodeInvalid, Message: "The server's answer cannot be read: " + err.Error() + "."}
 	}
+	if len(out.links) > 0 {
+		size += int(h.settings.ResponseCap) // nobody knows what is behind them
+	}
 	if size > wire.Large {
 		if err := budget.Take(ctx, int64(size)); err != nil {
 			return Answer{}, err

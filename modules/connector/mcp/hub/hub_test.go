@@ -8,12 +8,15 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/portico-run/portico/internal/actor"
+	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/internal/egress"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/internal/upstream"
@@ -160,6 +163,27 @@ func TestFilesOfAnswers(t *testing.T) {
 		require.Equal(t, "report.csv", got.Files[0].Name)
 		require.Equal(t, "a,b\n1,2\n", string(got.Files[0].Content))
 	})
+}
+
+// There is room for what is behind links before it is read.
+func TestWhatIsBehindLinksWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	b, of := budget.New(4<<20, 4<<20), hubtest.New()
+	var free atomic.Bool
+	of.AddResource(&mcp.Resource{URI: "test://report.csv", Name: "report.csv"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		ctx, hold := b.Open(t.Context(), "ben")
+		defer hold.Release()
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		free.Store(budget.Take(ctx, 1) == nil)
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://report.csv", Text: "a"}}}, nil
+	})
+	ctx, hold := b.Open(t.Context(), "anna")
+	defer hold.Release()
+	got, err := open(t, nil).Call(ctx, anna(), hubtest.Listen(t, "test", of.Handler()), hub.Call{Tool: "link", Arguments: json.RawMessage(`{}`)})
+	require.NoError(t, err)
+	require.Len(t, got.Files, 1)
+	require.False(t, free.Load())
 }
 
 // A list has all pages, and schemas in the order of the server.

@@ -105,20 +105,31 @@ func (t *Tripper) prepare(r *http.Request) (asked request, out *http.Request, er
 // Large is the size from which an answer counts in the budget of its user.
 const Large = 1 << 20
 
-// whole reads an answer that is no stream.
+// whole reads an answer that is no stream. There is room for a large one before it is
+// read: for the most that it may have, where it does not say its size.
 func (t *Tripper) whole(resp *http.Response) error {
 	defer func() { _ = resp.Body.Close() }() // it was read
 	if resp.ContentLength > t.Limit {
 		return ErrTooLarge
 	}
-	if resp.ContentLength > Large {
-		if err := budget.Take(resp.Request.Context(), resp.ContentLength); err != nil {
-			return err
-		}
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, t.Limit+1))
+	small := min(Large, t.Limit)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, small+1))
 	if err != nil {
 		return err
+	}
+	if int64(len(body)) > small {
+		size := resp.ContentLength
+		if size < 0 {
+			size = t.Limit
+		}
+		if err := budget.Take(resp.Request.Context(), size); err != nil {
+			return err
+		}
+		rest, err := io.ReadAll(io.LimitReader(resp.Body, t.Limit-small))
+		if err != nil {
+			return err
+		}
+		body = append(body, rest...)
 	}
 	if int64(len(body)) > t.Limit {
 		return ErrTooLarge
