@@ -96,13 +96,14 @@ func (h *Hub) renew(ctx context.Context, e *entry) (server.List, error) {
 		ctx, cancel := context.WithTimeout(ctx, h.settings.List)
 		defer cancel()
 		e.mu.Lock()
+		stale := e.stale
 		e.stale = false // what changes from here on is told again
 		e.mu.Unlock()
 		list, err := listing.Fetch(ctx, s.ClientSession)
 		if err != nil {
 			f := h.explain(e, err)
 			e.mu.Lock()
-			e.stale = !e.known
+			e.stale = e.stale || stale || !e.known
 			e.is(server.Degraded, f.Message, h.deps.Now())
 			e.mu.Unlock()
 			return list, f
@@ -148,14 +149,14 @@ func (h *Hub) changed(e *entry) {
 	}
 	h.spawn(func(ctx context.Context) {
 		for again := true; again; {
-			_, _ = h.renew(ctx, e) // the entry notes what goes wrong
+			_, err := h.renew(ctx, e)
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(between):
 			}
 			e.mu.Lock()
-			again = e.stale && e.session != nil
+			again = err == nil && e.stale && e.session != nil // else whoever needs the list asks again
 			e.renewing = again
 			e.mu.Unlock()
 		}

@@ -3,6 +3,7 @@ package hub_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,6 +50,32 @@ func TestAChangedListIsKnownAndTold(t *testing.T) {
 			require.Contains(t, f.names(s), "later")
 		})
 	}
+}
+
+// A change that cannot be asked about at once is not forgotten.
+func TestAChangeIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	f, of := open(t, nil), hubtest.New()
+	var broken atomic.Bool
+	refused := make(chan struct{}, 100)
+	of.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "tools/list" && broken.Load() {
+				refused <- struct{}{}
+				return nil, errors.New("busy")
+			}
+			return next(ctx, method, r)
+		}
+	})
+	s := hubtest.Listen(t, "test", of.Legacy())
+	require.NotContains(t, f.names(s), "later")
+	broken.Store(true)
+	of.Add("later", anyObject, words)
+	<-refused
+	_, err := f.Refresh(t.Context(), anna(), s)
+	require.Error(t, err)
+	broken.Store(false)
+	require.Contains(t, f.names(s), "later")
 }
 
 // A server that says nothing of its changes is asked again: on its interval, and
