@@ -49,9 +49,13 @@ func (h *Hub) later(e *entry) {
 	}
 }
 
-// Refresh asks a server what it offers now.
+// Refresh asks a server what it offers now, also where it failed a moment ago.
 func (h *Hub) Refresh(ctx context.Context, a actor.Actor, s server.Server) (server.List, error) {
-	return h.renew(ctx, h.entry(a, s))
+	e := h.entry(a, s)
+	e.mu.Lock()
+	e.again = time.Time{}
+	e.mu.Unlock()
+	return h.renew(ctx, e)
 }
 
 func (h *Hub) refresh(s server.Server) time.Duration {

@@ -142,6 +142,34 @@ func TestTheLastGoodListStays(t *testing.T) {
 	require.Zero(t, next.Connections())
 }
 
+// Who asks for it does not wait until a server is tried again.
+func TestAServerThatFailedIsTriedAtOnce(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	down.Store(true)
+	handler := hubtest.New().Legacy()
+	s := hubtest.Listen(t, "test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "out of order", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	f := open(t, nil)
+	for range 7 { // the last one is for a minute
+		_, err := f.Refresh(t.Context(), anna(), s)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "tried again")
+	}
+	_, failure := f.call(s, "echo", `{}`)
+	require.Contains(t, failure.Message, "It is tried again in ")
+	down.Store(false)
+	_, err := f.Refresh(t.Context(), anna(), s)
+	require.NoError(t, err)
+	_, failure = f.call(s, "echo", `{}`)
+	require.Nil(t, failure)
+}
+
 // What nobody can call is left out, with the reason; the others are there.
 func TestWhatCannotBeCalledIsLeftOut(t *testing.T) {
 	t.Parallel()
