@@ -146,6 +146,21 @@ func TestAnswersAreValues(t *testing.T) {
 	})
 }
 
+// Servers that write all members have null where they have nothing.
+func TestNullIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := hubtest.Listen(t, "test", raw(func(method string) string {
+		if method == "tools/call" {
+			return `{"content":[{"type":"text","text":"the answer"}],"structuredContent": null ,"isError":false}`
+		}
+		return ""
+	}))
+	got, failure := open(t, nil).call(s, "any", `{}`)
+	require.Nil(t, failure, "%v", failure)
+	require.Equal(t, `"the answer"`, string(got.Data))
+	require.False(t, got.Structured)
+}
+
 func TestFilesOfAnswers(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, s server.Server) {

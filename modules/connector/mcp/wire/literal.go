@@ -5,6 +5,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/portico-run/portico/internal/schema/jsontree"
@@ -16,7 +17,8 @@ const RawTools = "portico.run/tools"
 
 // literal keeps in a message what the SDK would lose when it decodes it: the
 // order of properties in schemas, and numbers that no double holds. The value of
-// structuredContent becomes a text that is its JSON, and a list of tools is
+// structuredContent becomes a text that is its JSON, unless it is null, which says
+// nothing, and a list of tools is
 // repeated as a text in _meta. A list may be asked for again at any time, whatever
 // the server says: the hub has intervals of its own. Other messages, and what is
 // no JSON, stay as they are.
@@ -45,6 +47,7 @@ func literalResult(result []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	members = slices.DeleteFunc(members, func(m jsontree.Member) bool { return m.Name == "structuredContent" && string(m.Value) == "null" })
 	tools, ttl := -1, -1
 	for i, m := range members {
 		switch m.Name {
