@@ -144,11 +144,12 @@ func (h *Hub) Start(context.Context) error {
 	return nil
 }
 
-// Stop implements lifecycle.Service: it ends every connection and process.
+// Stop implements lifecycle.Service: it ends every connection and process, all at
+// once: each may take its time.
 func (h *Hub) Stop(ctx context.Context) error {
 	h.stop()
 	for _, s := range h.sessions() {
-		h.close(s)
+		h.work.Go(func() { h.close(s) })
 	}
 	err := lifecycle.Wait(ctx, &h.work)
 	if h.deps.Processes != nil {

@@ -169,6 +169,21 @@ func TestTheWholeGroupEnds(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
+// Servers that do not notice the end of their input end together.
+func TestTheHubStopsInTime(t *testing.T) {
+	t.Parallel()
+	const servers = 8
+	f := open(t, nil)
+	for i := range servers {
+		s := hubtest.Process(t, "test"+strconv.Itoa(i), hubtest.Good)
+		s.Command, s.Args = "sh", []string{"-c", `"$0"; sleep 1000`, s.Command}
+		f.where(s)
+	}
+	began := time.Now()
+	require.NoError(t, f.Stop(t.Context()))
+	require.Less(t, time.Since(began), servers*time.Second, "each has a second")
+}
+
 // An isolated process sees the sandbox's root and its own folder, and no network.
 func TestAnIsolatedProcessReachesNothing(t *testing.T) {
 	testenv.Sandbox(t, guest.DefaultRoot(map[string]string{"HOME": os.Getenv("HOME"), "XDG_DATA_HOME": os.Getenv("XDG_DATA_HOME")}))
