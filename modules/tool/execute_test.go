@@ -17,6 +17,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/internal/testenv"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/run"
@@ -554,6 +555,31 @@ func (u unpriced) Identify(ctx context.Context, a actor.Actor, key string) (tool
 	t, err := u.Catalogue.Identify(ctx, a, key)
 	t.Prices = price.List{}
 	return t, err
+}
+
+// A method may have another name in the prices of its toolset than in calls.
+func TestMethodsAreBilledAsTheirPricesCallThem(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f *fixture) {
+		_, err := wire(t, f.db, renamed{f.toolsets}, "process-2", f.upstream).execute(t.Context(), anna, request(`{"city":"Rome"}`))
+		require.NoError(t, err)
+		require.Equal(t, "-7", f.balance(anna))
+	})
+}
+
+// renamed is a catalogue whose prices know methods by another name.
+type renamed struct{ tool.Catalogue }
+
+func (r renamed) Identify(ctx context.Context, a actor.Actor, key string) (toolset.Toolset, error) {
+	t, err := r.Catalogue.Identify(ctx, a, key)
+	t.Prices = price.Flat(money.Credit, map[string]money.Amount{"renamed": 7 * money.Credit})
+	return t, err
+}
+
+func (r renamed) Method(ctx context.Context, a actor.Actor, t toolset.Toolset, name string) (toolset.Method, toolset.Credential, error) {
+	m, c, err := r.Catalogue.Method(ctx, a, t, name)
+	m.Priced = "renamed"
+	return m, c, err
 }
 
 func TestCallAfterTheRunEndedIsStillRecorded(t *testing.T) {

@@ -46,7 +46,7 @@ func (s *Service) approved(ctx, soon context.Context, j job, in *Invocation) (wa
 	if err != nil || !need.Waits {
 		return false, err
 	}
-	if least := in.Toolset.Prices.Estimate(j.call.Tool, in.Arguments); in.Toolset.Global && least > 0 {
+	if least := in.Toolset.Prices.Estimate(priced(j.call, *in), in.Arguments); in.Toolset.Global && least > 0 {
 		q.Price = least.String()
 	}
 	resume, err := PauseOf(ctx)(ctx)

@@ -121,7 +121,7 @@ func (s *Service) ready(ctx context.Context, j job, in *Invocation) (err error) 
 	if in.Arguments, err = s.resources.Inputs(ctx, j.actor, in.Toolset.Egress, in.Method.Request, in.Arguments); err != nil {
 		return err
 	}
-	least := in.Toolset.Prices.Estimate(j.call.Tool, in.Arguments)
+	least := in.Toolset.Prices.Estimate(priced(j.call, *in), in.Arguments)
 	return s.billing.Admit(ctx, chargeOf(j.call, in.Toolset.Global, least))
 }
 
@@ -311,11 +311,14 @@ func callable(c record.Call, by record.Grant, m toolset.Method) error {
 	return nil
 }
 
+// priced is what the prices of a toolset call the tool of a call.
+func priced(c record.Call, in Invocation) string { return cmp.Or(in.Method.Priced, c.Tool) }
+
 // price is what a successful call costs. The call had its effect and is not
 // lost for a price that cannot be found; the operator must know, since it goes
 // out for less, or nothing.
 func (s *Service) price(ctx context.Context, c record.Call, in Invocation, raw json.RawMessage) money.Amount {
-	q, err := in.Toolset.Prices.Price(c.Tool, in.Arguments, raw)
+	q, err := in.Toolset.Prices.Price(priced(c, in), in.Arguments, raw)
 	switch {
 	case err != nil:
 		s.logger.ErrorContext(ctx, "call has no price and is not billed", "callId", c.CallID, "toolset", c.Toolset, "tool", c.Tool, "error", err)

@@ -104,6 +104,9 @@ type Method struct {
 	Adapter Adapter
 	// Rules and TokenPricing are the formula of its price; empty for none.
 	Rules, TokenPricing json.RawMessage
+	// Priced is what the prices of its toolset call it; empty for the name that it is
+	// called by.
+	Priced string
 	// AllowedCallers is "direct", "code" or both with a comma; empty leaves it
 	// to the name.
 	AllowedCallers string

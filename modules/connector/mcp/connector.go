@@ -15,7 +15,6 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/errs"
-	"github.com/portico-run/portico/internal/money"
 	"github.com/portico-run/portico/modules/billing/price"
 	"github.com/portico-run/portico/modules/connector/mcp/hub"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
@@ -44,7 +43,7 @@ func (c *Connector) Identify(ctx context.Context, a actor.Actor, key string) (to
 		return toolset.Toolset{}, err
 	}
 	return toolset.Toolset{
-		Key: key, Name: s.Name, Kind: toolset.MCP, Global: s.UID == "", Egress: s.Egress, Prices: prices(s), Found: found{actor: a, server: s},
+		Key: key, Name: s.Name, Kind: toolset.MCP, Global: s.UID == "", Egress: s.Egress, Prices: price.Flat(s.Price, s.Prices), Found: found{actor: a, server: s},
 	}, nil
 }
 
@@ -158,26 +157,14 @@ func (c *Connector) Hints(ctx context.Context, a actor.Actor, key, name string) 
 	return server.Hints{}, false, nil
 }
 
-// prices are what the server's settings say, by either name of a tool.
-func prices(s server.Server) price.List {
-	each := map[string]money.Amount{}
-	for name, amount := range s.Prices {
-		each[name] = amount
-		for _, full := range Names(s.Name, []server.Tool{{Name: name}}) {
-			each[full] = amount
-		}
-	}
-	return price.Flat(s.Price, each)
-}
-
 // method is a tool as Portico calls it. Its endpoint is the name that its server
-// uses.
+// uses, and so do prices: two tools may have one name in Portico but for a hash.
 func method(name string, t server.Tool) toolset.Method {
 	description := t.Description
 	if description == "" {
 		description = t.Title
 	}
-	m := toolset.Method{Name: name, Description: description, Endpoint: t.Name, Request: t.Input, Response: t.Output}
+	m := toolset.Method{Name: name, Description: description, Endpoint: t.Name, Priced: t.Name, Request: t.Input, Response: t.Output}
 	if t.Hints.ReadOnly != nil && *t.Hints.ReadOnly {
 		m.Effect = toolset.EffectRead
 	}

@@ -78,10 +78,12 @@ func TestAServerIsAToolset(t *testing.T) {
 		require.Equal(t, "shop__echo", m.Name)
 		require.True(t, set.Global)
 		require.True(t, m.Callers().CodeFirst)
-		q, err := set.Prices.Price(name, nil, nil)
+		q, err := set.Prices.Price(m.Priced, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, 2*money.Credit, q.Price)
-		q, err = set.Prices.Price("shop__text", nil, nil)
+		set, m, err = f.method(t, "shop", "text")
+		require.NoError(t, err)
+		q, err = set.Prices.Price(m.Priced, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, money.Credit, q.Price)
 	}
@@ -135,6 +137,28 @@ func TestAPinnedToolIsTheOneThatWasPinned(t *testing.T) {
 	require.NotContains(t, string(text), "password")
 	require.NotContains(t, string(text), "shop__added")
 	require.Contains(t, string(text), "shop__text")
+}
+
+// Two tools whose names are one in Portico have their own prices, by either name.
+func TestToolsOfOneNameHaveTheirOwnPrices(t *testing.T) {
+	t.Parallel()
+	f, of := open(t), hubtest.New()
+	of.Add("files.read", `{"type":"object"}`, nil)
+	of.Add("files_read", `{"type":"object"}`, nil)
+	s := hubtest.Listen(t, "shop", of.Handler())
+	s.Price, s.Prices = money.Credit, map[string]money.Amount{"files.read": 5 * money.Credit}
+	f.directory.Put(s)
+	for name, want := range map[string]money.Amount{"files.read": 5 * money.Credit, "files_read": money.Credit} {
+		_, m, err := f.method(t, "shop", name)
+		require.NoError(t, err)
+		for _, called := range []string{name, m.Name} {
+			set, m, err := f.method(t, "shop", called)
+			require.NoError(t, err)
+			q, err := set.Prices.Price(m.Priced, nil, nil)
+			require.NoError(t, err)
+			require.Equal(t, want, q.Price, called)
+		}
+	}
 }
 
 // A server that cannot be asked is a failure of its own, with its reason.
