@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -108,15 +109,19 @@ func baseName(uri string) string {
 const maxLinks = 20
 
 // resolve fetches the resources that an answer refers to. One that cannot be read
-// is told by its address.
-func (s *session) resolve(ctx context.Context, out *Answer, limit int64) {
+// is told by its address. A server that is silent for one is asked for no other.
+func (s *session) resolve(ctx context.Context, out *Answer, limit int64, most time.Duration) {
 	var left []string
+	silent := false
 	for i, link := range out.links {
-		if i >= maxLinks {
+		if i >= maxLinks || silent {
 			left = append(left, link.URI)
 			continue
 		}
-		got, err := s.ReadResource(ctx, &mcp.ReadResourceParams{URI: link.URI})
+		within, cancel := context.WithTimeout(ctx, most)
+		got, err := s.ReadResource(within, &mcp.ReadResourceParams{URI: link.URI})
+		silent = within.Err() != nil
+		cancel()
 		if err != nil || got.NeedsInput() || len(got.Contents) == 0 {
 			left = append(left, link.URI)
 			continue

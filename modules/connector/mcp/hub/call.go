@@ -114,7 +114,7 @@ func (h *Hub) answer(ctx context.Context, conn *session, got *mcp.CallToolResult
 			return Answer{}, err
 		}
 	}
-	conn.resolve(ctx, &out, h.settings.ResponseCap)
+	conn.resolve(ctx, &out, h.settings.ResponseCap, h.settings.Call)
 	secrets := conn.entry.secrets()
 	out.redact(secrets)
 	if got.IsError {

@@ -201,6 +201,30 @@ func TestWhatIsBehindLinksWaitsForRoom(t *testing.T) {
 	require.False(t, free.Load())
 }
 
+// A link that is never answered keeps no call.
+func TestALinkThatIsNeverAnswered(t *testing.T) {
+	t.Parallel()
+	f, of := open(t, func(s *hub.Settings) { s.Call = 500 * time.Millisecond }), hubtest.New()
+	var asked atomic.Int64
+	of.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "resources/read" {
+				asked.Add(1)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return next(ctx, method, r)
+		}
+	})
+	of.Add("links", anyObject, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.ResourceLink{URI: "test://a.csv", Name: "a"}, &mcp.ResourceLink{URI: "test://b.csv", Name: "b"}}}, nil
+	})
+	got, failure := f.call(hubtest.Listen(t, "test", of.Legacy()), "links", `{}`)
+	require.Nil(t, failure)
+	require.Equal(t, `"Resources that were not fetched: test://a.csv test://b.csv"`, string(got.Data))
+	require.EqualValues(t, 1, asked.Load())
+}
+
 // A list has all pages, and schemas in the order of the server.
 func TestListsAreWhole(t *testing.T) {
 	t.Parallel()
