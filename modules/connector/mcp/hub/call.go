@@ -83,7 +83,7 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 	switch {
 	case err != nil && late:
 		return Answer{}, &upstream.Failure{Code: upstream.CodeTimeout, Message: fmt.Sprintf("MCP server %s did not answer within %s. The call was cancelled; it may have had an effect.", s.Name, h.settings.Call)}
-	case question != "" && (err == nil || said(err)):
+	case question != "" && (said(err) || err == nil && (got.IsError || got.NeedsInput())): // else the server went on without an answer
 		return Answer{}, asked(s.Name, question, one)
 	case err != nil:
 		if unknownTool(err) {

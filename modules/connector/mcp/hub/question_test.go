@@ -106,6 +106,20 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
+// A server may have an answer of its own where nobody gives one.
+func TestAServerMayGoOnWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	f, of := open(t, nil), hubtest.New()
+	of.Add("order", anyObject, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		_, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Which colour?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)})
+		require.Error(t, err)
+		return hubtest.Words("made order 7 in white"), nil
+	})
+	got, failure := f.call(hubtest.Listen(t, "test", of.Legacy()), "order", `{}`)
+	require.Nil(t, failure, "%v", failure)
+	require.Equal(t, `"made order 7 in white"`, string(got.Data))
+}
+
 // Who asks and goes away takes the question along.
 func TestAServerThatAsksAndDies(t *testing.T) {
 	t.Parallel()
