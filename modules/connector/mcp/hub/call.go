@@ -76,6 +76,7 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 	params := &mcp.CallToolParams{Name: c.Tool, Arguments: c.Arguments}
 	leave := conn.enter(one, params)
 	defer leave()
+	within, forgotten := wire.Watch(within)
 	got, err := one.make(within, conn, params)
 	late := errors.Is(context.Cause(within), errSilent)
 	cancel(nil) // of questions that the server does not wait for
@@ -91,6 +92,9 @@ func (h *Hub) Call(ctx context.Context, a actor.Actor, s server.Server, c Call) 
 		}
 		if f := overLimit(s.Name, conn.process); f != nil && ended(err) {
 			return Answer{}, f
+		}
+		if forgotten.Load() {
+			return Answer{}, &upstream.Failure{Code: codeBroken, Message: fmt.Sprintf("MCP server %s does not know the connection any more, and has not begun the call. The next call makes another connection.", s.Name)}
 		}
 		return Answer{}, h.explainCall(e, err)
 	case got.NeedsInput():

@@ -82,7 +82,8 @@ func (h *Hub) explain(e *entry, err error) *upstream.Failure {
 // that it does not answer, nobody knows.
 func (h *Hub) explainCall(e *entry, err error) *upstream.Failure {
 	f := h.explain(e, err)
-	if f.Code == codeBroken {
+	switch f.Code {
+	case codeBroken, upstream.CodeTimeout, upstream.CodeInvalid:
 		f.Message += " The call may have had an effect."
 	}
 	return f
@@ -140,7 +141,7 @@ func unreachable(e *entry, err error) *upstream.Failure {
 	case isRequest:
 		return say(codeBroken, "ended the connection before its answer was complete.")
 	}
-	return say("INVALID_RESPONSE", "did not answer as the protocol asks: "+e.words(err.Error()))
+	return say(upstream.CodeInvalid, "did not answer as the protocol asks: "+strings.TrimSuffix(e.words(err.Error()), ".")+".")
 }
 
 // authNeeded says where a person authorizes Portico.

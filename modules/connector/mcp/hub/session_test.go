@@ -1,8 +1,10 @@
 package hub_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +32,46 @@ import (
 	"github.com/portico-run/portico/modules/connector/oauth"
 	"github.com/portico-run/portico/modules/sandbox/guest"
 )
+
+// A server that does not know a session any more has done nothing of the call.
+func TestAForgottenSessionHasNoEffect(t *testing.T) {
+	t.Parallel()
+	f, of := open(t, nil), hubtest.New()
+	var handler atomic.Pointer[http.Handler]
+	restart := func() { handler.Store(new(of.Legacy())) }
+	restart()
+	s := hubtest.Listen(t, "test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
+	_, failure := f.call(s, "echo", `{}`)
+	require.Nil(t, failure)
+	restart()
+	_, failure = f.call(s, "echo", `{}`)
+	require.NotNil(t, failure)
+	require.NotContains(t, failure.Message, "effect", "%v", failure)
+	require.EqualValues(t, 1, of.Calls.Load())
+	require.Eventually(t, func() bool {
+		_, failure := f.call(s, "echo", `{}`)
+		return failure == nil
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// What a server has done whose answer breaks off, nobody knows.
+func TestAnAnswerThatBreaksOffMayHaveHadAnEffect(t *testing.T) {
+	t.Parallel()
+	legacy := hubtest.New().Legacy()
+	s := hubtest.Listen(t, "test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && strings.Contains(string(body), `"tools/call"`) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, ": working\n\n")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		legacy.ServeHTTP(w, r)
+	}))
+	_, failure := open(t, nil).call(s, "echo", `{}`)
+	require.NotNil(t, failure)
+	require.Contains(t, failure.Message, "may have had an effect", "%v", failure)
+}
 
 // A process that says nothing to the question of the newer era is started again
 // for the one before; the era is remembered.

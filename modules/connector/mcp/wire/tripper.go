@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"github.com/portico-run/portico/internal/budget"
 	"github.com/portico-run/portico/modules/connector/mcp/server"
@@ -41,6 +43,15 @@ func (e UnauthorizedError) Error() string { return fmt.Sprintf("answered %d", e.
 // ErrTooLarge is an answer over the limit.
 var ErrTooLarge = errors.New("the answer is over the limit")
 
+type forgottenKey struct{}
+
+// Watch returns a context, and whether a server answered a request with it that it
+// does not know the session: it did nothing then.
+func Watch(ctx context.Context) (context.Context, *atomic.Bool) {
+	forgotten := &atomic.Bool{}
+	return context.WithValue(ctx, forgottenKey{}, forgotten), forgotten
+}
+
 // RoundTrip implements http.RoundTripper.
 func (t *Tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked, r, err := t.prepare(r)
@@ -54,6 +65,9 @@ func (t *Tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) && !t.Authorized {
 		_ = resp.Body.Close() // nothing of it is read
 		return nil, UnauthorizedError{resp.StatusCode}
+	}
+	if forgotten, ok := r.Context().Value(forgottenKey{}).(*atomic.Bool); ok && resp.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
+		forgotten.Store(true)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what is no type is no stream
 	if kind == "text/event-stream" {
