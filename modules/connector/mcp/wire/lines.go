@@ -82,13 +82,14 @@ func (l *Lines) line() ([]byte, error) {
 var idAtEnd = regexp.MustCompile(`"id"\s*:\s*(-?\d+|"[^"\\]*")\s*}\s*$`)
 
 // skip answers in the place of a line that is too long: at once where its id comes
-// first, else when it was read to its end.
+// first, else when it was read to its end. What is no answer itself has an id of the
+// server's counting, and is left out.
 func (l *Lines) skip(head, part []byte, err error) ([]byte, error) {
 	const enough = 1024
 	begin := append(slices.Clip(head), part...)
 	begin = begin[:min(len(begin), enough)]
-	id := idAtBeginning(begin)
-	if id != nil && errors.Is(err, bufio.ErrBufferFull) {
+	id, asks := idAtBeginning(begin)
+	if id != nil && !asks && errors.Is(err, bufio.ErrBufferFull) {
 		l.within = true
 		return tooLarge(id, int64(l.limit)), nil
 	}
@@ -103,6 +104,10 @@ func (l *Lines) skip(head, part []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if asks {
+		l.note([]byte("a request or a notification over the limit"))
+		return nil, nil
+	}
 	if id == nil {
 		if found := idAtEnd.FindSubmatch(tail); found != nil {
 			id = found[1]
@@ -115,23 +120,25 @@ func (l *Lines) skip(head, part []byte, err error) ([]byte, error) {
 }
 
 // idAtBeginning reads the members of an object as far as they are small, and
-// returns the value of id; nil if that is not among them.
-func idAtBeginning(begin []byte) json.RawMessage {
+// returns the value of id; nil if that is not among them. asks says that the message
+// is no answer: it has members that answers do not have.
+func idAtBeginning(begin []byte) (id json.RawMessage, asks bool) {
 	d := json.NewDecoder(bytes.NewReader(begin))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return nil
+		return nil, false
 	}
 	for {
 		name, err := d.Token()
 		if err != nil {
-			return nil
+			return id, asks
 		}
+		asks = asks || name == "method" || name == "params"
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil
+			return id, asks
 		}
 		if name == "id" {
-			return value
+			id = value
 		}
 	}
 }
