@@ -17,6 +17,7 @@ type events struct {
 	id      json.RawMessage // of the request
 	endless bool
 
+	cr    bool // the last line ended with CR; an LF that follows is no line
 	read  int64
 	ready []byte
 	ended bool
@@ -104,20 +105,34 @@ func (e *events) over() error {
 	return nil
 }
 
+// line reads up to the end of a line: CR LF, LF, or CR, as the standard has it.
 func (e *events) line() ([]byte, error) {
 	var line []byte
 	for {
-		part, err := e.reader.ReadSlice('\n')
-		if e.read += int64(len(part)); e.read > e.limit {
+		if _, err := e.reader.Peek(1); err != nil {
+			return nil, err
+		}
+		part, _ := e.reader.Peek(e.reader.Buffered()) // it is there
+		rest := e.cr && part[0] == '\n'
+		e.cr = false
+		if rest {
+			_, _ = e.reader.Discard(1)
+			continue
+		}
+		size, ended := len(part), false
+		if end := bytes.IndexByte(part, '\n'); end >= 0 {
+			part, size, ended = part[:end], end+1, true
+		}
+		if end := bytes.IndexByte(part, '\r'); end >= 0 {
+			part, size, ended, e.cr = part[:end], end+1, true, true
+		}
+		if e.read += int64(size); e.read > e.limit {
 			return nil, ErrTooLarge
 		}
 		line = append(line, part...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
+		_, _ = e.reader.Discard(size)
+		if ended {
+			return line, nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		return bytes.TrimRight(line, "\r\n"), nil
 	}
 }
