@@ -45,7 +45,7 @@ var ErrTooLarge = errors.New("the answer is over the limit")
 
 type forgottenKey struct{}
 
-// Watch returns a context, and whether a server answered a request with it that it
+// Watch returns a context for a call, and whether the server answered the call that it
 // does not know the session: it did nothing then.
 func Watch(ctx context.Context) (context.Context, *atomic.Bool) {
 	forgotten := &atomic.Bool{}
@@ -66,7 +66,7 @@ func (t *Tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close() // nothing of it is read
 		return nil, UnauthorizedError{resp.StatusCode}
 	}
-	if forgotten, ok := r.Context().Value(forgottenKey{}).(*atomic.Bool); ok && resp.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
+	if forgotten, ok := r.Context().Value(forgottenKey{}).(*atomic.Bool); ok && asked.Method == "tools/call" && resp.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
 		forgotten.Store(true)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what is no type is no stream
