@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/portico-run/portico/modules/tool"
 	"github.com/portico-run/portico/modules/tool/resource"
 	"github.com/portico-run/portico/modules/toolset"
 )
@@ -252,4 +254,35 @@ func TestXMLIsText(t *testing.T) {
 		out := execute(t, executor(t, nil), invocation(t, u, toolset.Method{Endpoint: "/x", HTTPMethod: "GET"}, `{}`))
 		require.Equal(t, `"<a/>"`, string(out.Data), kind)
 	}
+}
+
+// A call that waits for the token that another one asks for ends with its caller, and
+// says so; so does the one that asks.
+func TestWaitingForATokenEndsWithTheCall(t *testing.T) {
+	t.Parallel()
+	asked, over := make(chan struct{}), make(chan struct{})
+	u := serve(t, func(http.ResponseWriter, *http.Request, int) {
+		asked <- struct{}{}
+		<-over
+	})
+	e := executor(t, nil)
+	in := invocation(t, u, toolset.Method{Name: "x", Endpoint: "/x"}, `{}`)
+	in.Toolset.Global = true
+	in.Credential = toolset.Credential{Type: toolset.ClientCredentials, Name: u.URL + "/token", Username: "client", Value: secret}
+	first, leave := context.WithCancel(t.Context())
+	ended := make(chan tool.Outcome, 1)
+	go func() {
+		out, _ := e.Execute(first, in)
+		ended <- out
+	}()
+	<-asked
+	second, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	out, err := e.Execute(second, in)
+	require.NoError(t, err)
+	require.Equal(t, "TIMEOUT", out.Failure.Code)
+	require.Contains(t, out.Failure.Message, "Nothing was sent to the tool")
+	leave()
+	require.Equal(t, "CANCELLED", (<-ended).Failure.Code)
+	close(over)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/portico-run/portico/internal/upstream"
 	"github.com/portico-run/portico/modules/tool"
@@ -35,11 +38,26 @@ type tokens struct {
 	kept map[[sha256.Size]byte]*token
 }
 
-// token is one client's. Whoever holds mu asks for a new one; the others wait.
+// token is one client's. Whoever has the turn asks for a new one; the others wait.
 type token struct {
+	turn *semaphore.Weighted
+
 	mu    sync.Mutex
 	value string
 	until time.Time
+}
+
+// at is the token where it counts at a time.
+func (t *token) at(now time.Time) (value string, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.value, t.value != "" && now.Before(t.until)
+}
+
+func (t *token) set(value string, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.value, t.until = value, until
 }
 
 // of is the token of one client.
@@ -51,7 +69,7 @@ func (t *tokens) of(c toolset.Credential) *token {
 		t.kept = map[[sha256.Size]byte]*token{}
 	}
 	if t.kept[key] == nil {
-		t.kept[key] = &token{}
+		t.kept[key] = &token{turn: semaphore.NewWeighted(1)}
 	}
 	return t.kept[key]
 }
@@ -96,11 +114,13 @@ func tokenNetworks(t toolset.Toolset) []netip.Prefix {
 // counts (RFC 6749, section 4.4).
 func (c *Connector) token(ctx context.Context, credential toolset.Credential, allow []netip.Prefix) (string, error) {
 	t := c.tokens.of(credential)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if err := t.turn.Acquire(ctx, 1); err != nil {
+		return "", notInTime(ctx)
+	}
+	defer t.turn.Release(1)
 	now := c.deps.Now()
-	if t.value != "" && now.Before(t.until) {
-		return t.value, nil
+	if value, ok := t.at(now); ok {
+		return value, nil
 	}
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if credential.Scopes != "" {
@@ -113,6 +133,9 @@ func (c *Connector) token(ctx context.Context, credential toolset.Credential, al
 	request := http.Request{Header: r.Header}
 	request.SetBasicAuth(url.QueryEscape(credential.Username), url.QueryEscape(credential.Value.Reveal()))
 	got, err := c.deps.Upstream.Do(ctx, r)
+	if err != nil && ctx.Err() != nil {
+		return "", notInTime(ctx)
+	}
 	if err != nil {
 		return "", noToken(secretsOf(credential), err.Error())
 	}
@@ -131,20 +154,25 @@ func (c *Connector) token(ctx context.Context, credential toolset.Credential, al
 	if seconds, err := answer.Expires.Int64(); err == nil && seconds >= 0 && seconds < 1<<31 {
 		life = time.Duration(seconds) * time.Second
 	}
-	t.value, t.until = answer.Token, now.Add(life-min(tokenMargin, life/2))
-	return t.value, nil
+	t.set(answer.Token, now.Add(life-min(tokenMargin, life/2)))
+	return answer.Token, nil
 }
 
 // forget drops the tokens that an upstream refused: the next call gets others.
 func (c *Connector) forget(credential toolset.Credential) {
 	for _, one := range append([]toolset.Credential{credential}, credential.Also...) {
 		if one.Type == toolset.ClientCredentials {
-			t := c.tokens.of(one)
-			t.mu.Lock()
-			t.value = ""
-			t.mu.Unlock()
+			c.tokens.of(one).set("", time.Time{})
 		}
 	}
+}
+
+// notInTime is the failure of a call that ended while it waited for a token.
+func notInTime(ctx context.Context) *tool.Failure {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &tool.Failure{Code: upstream.CodeTimeout, Message: "The authorization server of the tool gave no token in time. Nothing was sent to the tool."}
+	}
+	return &tool.Failure{Code: "CANCELLED", Message: "The call was cancelled while it waited for a token. Nothing was sent to the tool."}
 }
 
 // noToken is the failure of a call whose client is given no token.
