@@ -258,6 +258,7 @@ func TestTheWebhookIsTold(t *testing.T) {
 
 // Without a console, the webhook is told of a call with no link.
 func TestTheWebhookIsSentNoLinkToAConsoleThatIsOff(t *testing.T) {
+	testenv.Slow(t, "a whole server at work")
 	t.Parallel()
 	got := make(chan []byte, 10)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

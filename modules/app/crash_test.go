@@ -62,8 +62,8 @@ func spawn(t *testing.T, env []string) *process {
 		if strings.HasPrefix(line, "rf_") {
 			p.key = line
 		}
-		if rest, ok := strings.CutPrefix(line, "curl -s "); ok {
-			p.url = strings.Fields(rest)[0]
+		if before, _, ok := strings.Cut(line, "/docs describes every route"); ok {
+			p.url = before
 		}
 	}
 	require.NotEmpty(t, p.url, "the server did not start")

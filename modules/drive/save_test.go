@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/tenant"
 	"github.com/portico-run/portico/modules/drive"
 )
 
@@ -54,10 +55,10 @@ func TestNothingIsStoredForUsersWhoAreDisabled(t *testing.T) {
 		f.objects.put = func() { disabled(f.now) }
 		for _, name := range []string{"new.txt", "old.txt"} {
 			_, err := f.put(t.Context(), name, "late", true)
-			require.ErrorIs(t, err, database.ErrDisabled, name)
+			require.ErrorIs(t, err, tenant.ErrDisabled, name)
 		}
 		f.objects.put = nil
-		require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error { return f.Room(tx, anna.UID, 0) }), database.ErrDisabled)
+		require.ErrorIs(t, db.InTx(t.Context(), func(tx database.Tx) error { return f.Room(tx, anna.UID, 0) }), tenant.ErrDisabled)
 		disabled(nil)
 		f.now = f.now.Add(2 * time.Hour)
 		f.save(t, anna, "next.txt", "x", false)

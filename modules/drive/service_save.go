@@ -15,6 +15,7 @@ import (
 	"github.com/portico-run/portico/internal/ids"
 	"github.com/portico-run/portico/internal/mediatype"
 	"github.com/portico-run/portico/internal/table"
+	"github.com/portico-run/portico/internal/tenant"
 )
 
 // Content is a file that comes in. Name may be any text; CleanName is applied.
@@ -115,7 +116,7 @@ func (s *Service) settle(ctx context.Context, r, held row) error {
 	defer cancel()
 	var before []string
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := database.LockEnabled(tx, r.UID); err != nil {
+		if err := tenant.LockEnabled(tx, r.UID); err != nil {
 			return err
 		}
 		old, err := s.rows.live(tx.Handle, r.UID, r.FileID)
@@ -153,7 +154,7 @@ func (s *Service) giveUp(ctx context.Context, held row) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := database.LockUser(tx, held.UID); err != nil {
+		if err := tenant.Lock(tx, held.UID); err != nil {
 			return err
 		}
 		if err := s.rows.discard(tx, held.UID, held.FileID); err != nil && !errors.Is(err, ErrMissing) {
@@ -192,7 +193,7 @@ const reservationLife = time.Hour
 // that it returns says where that is to be, which is never where something was before.
 func (s *Service) reserve(ctx context.Context, a actor.Actor, r *row, replace bool) (held row, err error) {
 	err = s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := database.LockEnabled(tx, a.UID); err != nil {
+		if err := tenant.LockEnabled(tx, a.UID); err != nil {
 			return err
 		}
 		if err := s.expire(tx, a.UID); err != nil {
@@ -261,7 +262,7 @@ func (s *Service) expire(tx database.Tx, uid string) error {
 // would take more than the quota with so many bytes more. It keeps other changes
 // of them out until the transaction ends.
 func (s *Service) Room(tx database.Tx, uid string, more int64) error {
-	if err := database.LockEnabled(tx, uid); err != nil {
+	if err := tenant.LockEnabled(tx, uid); err != nil {
 		return err
 	}
 	return s.room(tx, uid, more)

@@ -13,6 +13,7 @@ import (
 	"github.com/portico-run/portico/internal/database/databasetest"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/tenant"
 	"github.com/portico-run/portico/modules/knowledge"
 	"github.com/portico-run/portico/modules/knowledge/knowledgetest"
 	"github.com/portico-run/portico/modules/knowledge/read"
@@ -378,7 +379,7 @@ func TestNothingIsStoredForUsersWhoAreDisabled(t *testing.T) {
 			return database.Unscoped(tx.Handle).Exec("UPDATE users SET disabled_at = ? WHERE uid = ?", database.Now(), anna.UID).Error
 		}))
 		_, err := f.Add(t.Context(), knowledge.Of(anna), knowledge.Addition{Collection: "notes", Source: text("a.md", "late")})
-		require.ErrorIs(t, err, database.ErrDisabled)
+		require.ErrorIs(t, err, tenant.ErrDisabled)
 		f.add(t, knowledge.Of(ben), "notes", "a.md", "in time")
 	})
 }

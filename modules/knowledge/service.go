@@ -7,6 +7,7 @@ import (
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/httpapi"
+	"github.com/portico-run/portico/internal/tenant"
 )
 
 // Visible lists the collections that a user searches, with what they hold.
@@ -68,7 +69,7 @@ func (s *Service) Documents(ctx context.Context, o Owner, collection string, pag
 func (s *Service) Remove(ctx context.Context, o Owner, collection, source string) error {
 	return s.deps.DB.InTx(ctx, func(tx database.Tx) error {
 		if !o.shared {
-			if err := database.LockUser(tx, o.uid); err != nil {
+			if err := tenant.Lock(tx, o.uid); err != nil {
 				return err
 			}
 		}

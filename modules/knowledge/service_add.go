@@ -14,6 +14,7 @@ import (
 
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
+	"github.com/portico-run/portico/internal/tenant"
 	"github.com/portico-run/portico/modules/knowledge/read"
 	"github.com/portico-run/portico/modules/knowledge/vector"
 )
@@ -217,7 +218,7 @@ func (s *Service) store(ctx context.Context, o Owner, a Addition, row documentRo
 	err = s.deps.DB.InTx(ctx, func(tx database.Tx) error {
 		at := s.now()
 		if !o.shared { // the user's row is locked before any of theirs, so that two additions do not both fit
-			if err := database.LockEnabled(tx, o.uid); err != nil {
+			if err := tenant.LockEnabled(tx, o.uid); err != nil {
 				return err
 			}
 			if err := s.room(tx.Handle, o, a, int64(row.Passages), row.Bytes); err != nil {

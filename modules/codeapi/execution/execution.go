@@ -7,6 +7,7 @@ import (
 
 	"github.com/portico-run/portico/internal/actor"
 	"github.com/portico-run/portico/internal/database"
+	"github.com/portico-run/portico/internal/tenant"
 	"github.com/portico-run/portico/modules/codeapi/session"
 	"github.com/portico-run/portico/modules/program"
 	"github.com/portico-run/portico/modules/sandbox"
@@ -95,7 +96,7 @@ func (s *Service) record(ctx context.Context, e *execution) error {
 	}
 	now := s.now()
 	err := s.db.InTx(ctx, func(tx database.Tx) error {
-		if err := database.LockEnabled(tx, e.who.UID); err != nil {
+		if err := tenant.LockEnabled(tx, e.who.UID); err != nil {
 			return err
 		}
 		return s.rows.insertExecution(tx, executionRow{

@@ -9,6 +9,7 @@ import (
 	"github.com/portico-run/portico/internal/database"
 	"github.com/portico-run/portico/internal/errs"
 	"github.com/portico-run/portico/internal/ids"
+	"github.com/portico-run/portico/internal/tenant"
 )
 
 // add stores a new server of an owner; the empty one is everybody.
@@ -61,7 +62,7 @@ func (s *Service) fresher(ctx context.Context, owner string, spec Spec, source s
 // room refuses one server too many. Servers of one user are added one after the
 // other.
 func (s *Service) room(tx database.Tx, owner string) error {
-	if err := database.LockEnabled(tx, owner); err != nil {
+	if err := tenant.LockEnabled(tx, owner); err != nil {
 		return err
 	}
 	n, err := s.rows.count(tx.Handle, owner)
